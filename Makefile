@@ -1,0 +1,34 @@
+# Two commands on a fresh machine with Python 3.11+: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test check test-slow benchmark clean
+
+demo: $(READY)
+	$(BIN)/python -m runs.demo
+
+test: $(READY) check
+	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+benchmark: $(READY)
+	$(BIN)/python -m benchmarks.embedding
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage demo

@@ -1,0 +1,1 @@
+"""Scripts that print one table each; README.md keeps the results."""

@@ -1,0 +1,197 @@
+"""Words per second of embedding, beside a plain loop and beside the machine's own limit.
+
+    python -m benchmarks.embedding            both sizes, about 15 minutes on 2 cores
+    python -m benchmarks.embedding small      one size
+
+The models have random weights: speed does not depend on them. Every case starts with an empty word
+cache. The plain loop (`benchmarks/plain.py`) takes batches of 32 in file order, or one sentence at
+a time; all cases of a size are timed in turn, in one run, and the best of several turns counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.machine import describe, float32_peak
+from benchmarks.plain import PlainElmo
+from benchmarks.text import REPOSITORY, real_sentences
+from elmokit import BiLM, Embedder, ModelConfig
+from elmokit.config import CharacterEncoderConfig, Precision
+
+Sentences = list[list[str]]
+
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+SIZES = {
+    "original": ModelConfig(
+        CharacterEncoderConfig(FILTERS, highways=2), 512, 4096, cell_clip=3.0, projection_clip=3.0
+    ),
+    "small": ModelConfig(
+        CharacterEncoderConfig(FILTERS, highways=1), 128, 1024, cell_clip=3.0, projection_clip=3.0
+    ),
+}
+SENTENCES = {"original": (8, 64, 1024), "small": (100, 320, 8192)}
+"""How many sentences are timed: one at a time, in batches of 32, in bulk."""
+TURNS = 3
+GOLDEN = REPOSITORY.parent / "shared/data"
+
+
+def lstm_operations(config: ModelConfig) -> int:
+    """Floating-point operations of the LSTM products for one token, both directions."""
+    gates = 2 * config.token_size * 4 * config.cell_size
+    projection = config.cell_size * config.token_size
+    return 2 * 2 * config.lstm_layers * (gates + projection)
+
+
+def one_at_a_time(embed: Callable[[Sentences], object], sentences: Sentences) -> None:
+    """Embed sentence after sentence."""
+    for sentence in sentences:
+        embed([sentence])
+
+
+def in_batches(embed: Callable[[Sentences], object], sentences: Sentences) -> None:
+    """Embed 32 sentences a call, in file order."""
+    for start in range(0, len(sentences), 32):
+        embed(sentences[start : start + 32])
+
+
+def in_bulk(embed: Callable[[Sentences], object], sentences: Sentences) -> None:
+    """Embed everything in one call."""
+    embed(sentences)
+
+
+class Case:
+    """One row of the table: what is timed, on what text, against which row of the plain loop."""
+
+    def __init__(
+        self,
+        label: str,
+        sentences: Sentences,
+        run: Callable[[Callable[[Sentences], object], Sentences], None],
+        make: Callable[[], Callable[[Sentences], object]],
+        against: str,
+    ) -> None:
+        self.label = label
+        self.sentences = sentences
+        self.run = run
+        self.make = make
+        self.against = against
+        self.seconds = float("inf")
+
+    def turn(self) -> None:
+        """Time it once, from an empty cache, and keep the best."""
+        embed = self.make()
+        started = time.perf_counter()
+        self.run(embed, self.sentences)
+        self.seconds = min(self.seconds, time.perf_counter() - started)
+
+    @property
+    def words_per_second(self) -> float:
+        """Words alone: the markers around each sentence are work, but not result."""
+        return sum(map(len, self.sentences)) / self.seconds
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Words and markers."""
+        return sum(len(sentence) + 2 for sentence in self.sentences) / self.seconds
+
+
+def cases(size: str, sentences: Sentences) -> list[Case]:
+    """The rows of one size."""
+    torch.manual_seed(0)
+    config = SIZES[size]
+    bilm = BiLM(config)
+    plain = PlainElmo(config, bilm.state_dict())
+    single, batched, bulk = (sentences[:count] for count in SENTENCES[size])
+
+    def embedder(precision: Precision) -> Callable[[], Callable[[Sentences], object]]:
+        return lambda: Embedder(bilm, tokenizer="whitespace", precision=precision).embed
+
+    rows = [
+        Case("plain loop, 1", single, one_at_a_time, lambda: plain.embed, "plain loop, 1"),
+        Case("plain loop, 32", batched, in_batches, lambda: plain.embed, "plain loop, 32"),
+    ]
+    for precision in ("exact", "fast"):
+        make = embedder(precision)
+        rows += [
+            Case(f"{precision}, 1", single, one_at_a_time, make, "plain loop, 1"),
+            Case(f"{precision}, 32", batched, in_batches, make, "plain loop, 32"),
+            Case(f"{precision}, bulk", bulk, in_bulk, make, "plain loop, 32"),
+        ]
+    return rows
+
+
+def measure(size: str, sentences: Sentences) -> None:
+    """Time every case of a size in turns, and print its part of the table."""
+    rows = cases(size, sentences)
+    for row in rows:
+        row.run(row.make(), row.sentences[:32])  # packs weights and warms threads
+    peak = 0.0
+    for _ in range(TURNS):
+        peak = max(peak, float32_peak())
+        for row in rows:
+            row.turn()
+    speeds = {row.label: row.words_per_second for row in rows}
+    for row in rows:
+        ratio = row.words_per_second / speeds[row.against]
+        share = row.tokens_per_second * lstm_operations(SIZES[size]) / peak
+        print(
+            f"| {size} | {row.label} | {row.words_per_second:,.0f} | {ratio:.1f} x | {share:.0%} |"
+        )
+    print(f"| {size} | large float32 products | | | {peak / 1e9:.0f} GFLOP/s |", flush=True)
+
+
+def cosines(first: Embedder, second: Embedder, sentences: Sequence[Sequence[str]]) -> str:
+    """How near the vectors of two embedders are in the LSTM layers."""
+    near = []
+    pairs = zip(first.embed_layers(sentences), second.embed_layers(sentences), strict=True)
+    for one, other in pairs:
+        one, other = one[1:], other[1:]
+        lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
+        near.append(((one * other).sum(-1) / lengths).ravel())
+    every = np.concatenate(near)
+    return f"mean {every.mean():.5f}, minimum {every.min():.5f}"
+
+
+def compare_precisions(sentences: Sentences) -> None:
+    """Print the cosine of fast to exact vectors on the reference models and on random ones."""
+    for name in ("golden-allennlp", "golden-bilm-tf"):
+        folder = GOLDEN / name
+        if folder.exists():
+            pair = folder / "options.json", folder / "lm_weights.hdf5"
+            print(f"| {name} | {cosines(*both_precisions(*pair), sentences)} |")
+    for size, config in SIZES.items():
+        torch.manual_seed(0)
+        bilm = BiLM(config)
+        exact = Embedder(bilm, tokenizer="whitespace")
+        fast = Embedder(bilm, tokenizer="whitespace", precision="fast")
+        print(f"| {size}, random | {cosines(exact, fast, sentences)} |")
+
+
+def both_precisions(options: Path, weights: Path) -> tuple[Embedder, Embedder]:
+    """The same model twice."""
+    return Embedder.load(options, weights), Embedder.load(options, weights, precision="fast")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs="*", default=list(SIZES), help="original, small")
+    sizes = parser.parse_args().sizes
+    name, sentences = real_sentences(max(map(max, SENTENCES.values())))
+    print(f"{describe()}; text: {name}\n")
+    print("| size | case, sentences | words/s | plain loop | LSTM products, of float32 peak |")
+    print("|---|---|---|---|---|")
+    for size in sizes:
+        measure(size, sentences)
+    print("\n| cosine of fast to exact | |\n|---|---|")
+    compare_precisions(sentences[:200])
+
+
+if __name__ == "__main__":
+    main()

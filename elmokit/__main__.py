@@ -1,0 +1,5 @@
+"""`python -m elmokit` is the `elmo` command."""
+
+from elmokit.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""What the vectors show: words compared in context."""

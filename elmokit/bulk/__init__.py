@@ -1,0 +1,1 @@
+"""Files of sentences to files of vectors."""

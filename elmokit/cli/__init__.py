@@ -1,0 +1,81 @@
+"""The `elmo` command: parse flags, call one library function, print.
+
+Nothing here imports torch before a command runs, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import TextIO
+
+import click
+
+from elmokit import __version__
+from elmokit.cli.compare import compare
+from elmokit.cli.convert import convert
+from elmokit.cli.download import download
+from elmokit.cli.embed import embed
+from elmokit.cli.info import info
+from elmokit.errors import ElmoError, ElmoWarning
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="elmo")
+def elmo() -> None:
+    r"""ELMo: contextual word vectors from bidirectional language models.
+
+    \b
+    Try it:
+      elmo download small
+      elmo compare bank "He sat on the river bank ." "She opened a bank account ." --model MODEL
+      elmo embed sentences.txt -o vectors.h5 --model MODEL
+
+    MODEL is a model folder, or the two files of an AllenNLP model: OPTIONS WEIGHTS.
+    """
+
+
+for command in (compare, convert, download, embed, info):
+    elmo.add_command(command)
+
+
+def main() -> None:
+    """Run the command; say what went wrong in one line, never in a traceback."""
+    warnings.showwarning = show_warning
+    try:
+        status = elmo.main(prog_name="elmo", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted")
+        status = 130
+    except ElmoError as error:
+        say(str(error))
+        status = 1
+    except BrokenPipeError:
+        # The reader of our output has had enough; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)
+
+
+def say(message: str) -> None:
+    """One line on stderr."""
+    click.echo(f"elmo: {message}", err=True)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Our own warnings as one line; others only where a developer asks for them."""
+    if issubclass(category, ElmoWarning):
+        say(f"note: {message}")
+    elif sys.warnoptions:
+        say(f"{category.__name__}: {message} ({filename}:{lineno})")

@@ -1,0 +1,30 @@
+"""`elmo info`: what a model is."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.argument("model", nargs=-1, required=True, metavar="MODEL")
+@click.option("--vocabulary", metavar="FILE", help="The words of a word-input AllenNLP model.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
+    """Say what a model is: its shape, its size, its tokenizer.
+
+    MODEL is a model folder, or OPTIONS WEIGHTS.
+    """
+    from elmokit.formats.models import describe, read_model
+
+    if len(model) > 2:
+        raise click.UsageError("give a folder, or OPTIONS WEIGHTS")
+    facts = describe(read_model(*model, vocabulary=vocabulary))
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+        click.echo(f"{name:<{width}}  {shown}")

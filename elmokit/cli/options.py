@@ -1,0 +1,90 @@
+"""Flags that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from elmokit.embedder import Embedder
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ModelCommand(click.Command):
+    """A command whose `--model` also takes the two files of an AllenNLP model."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read `--model OPTIONS WEIGHTS` as `--model OPTIONS --weights WEIGHTS`."""
+        return super().parse_args(ctx, split_pair(args))
+
+
+def split_pair(arguments: list[str]) -> list[str]:
+    """Name the weights that follow an options file.
+
+    >>> split_pair(["--model", "options.json", "weights.hdf5", "text"])
+    ['--model', 'options.json', '--weights', 'weights.hdf5', 'text']
+    """
+    arguments = list(arguments)
+    if "--model" in arguments:
+        place = arguments.index("--model") + 2
+        options, weights = [*arguments[place - 1 : place + 1], "", ""][:2]
+        if options.endswith(".json") and weights.endswith((".hdf5", ".h5")):
+            arguments.insert(place, "--weights")
+    return arguments
+
+
+def model_options(function: Function) -> Function:
+    """Add the flags that name a model."""
+    for option in reversed(
+        (
+            click.option("--model", metavar="MODEL", help="A model folder, or OPTIONS WEIGHTS."),
+            click.option("--weights", metavar="FILE", help="The weights, where MODEL is options."),
+            click.option(
+                "--vocabulary",
+                metavar="FILE",
+                help="The words of a word-input AllenNLP model, one per line.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def computing_options(function: Function) -> Function:
+    """Add the flags that say how to compute."""
+    for option in reversed(
+        (
+            click.option(
+                "--state",
+                type=click.Choice(["zero", "carry", "warm"]),
+                default="zero",
+                show_default=True,
+                help="Where each sentence starts: from nothing, from the sentence before it in "
+                "its row, or from a first reading of itself.",
+            ),
+            click.option(
+                "--precision",
+                type=click.Choice(["exact", "fast"]),
+                default="exact",
+                show_default=True,
+                help="float32, or lower-precision matrix products.",
+            ),
+            click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def load_embedder(
+    model: str | None, weights: str | None, vocabulary: str | None, **settings: Any
+) -> Embedder:
+    """The embedder that the flags describe."""
+    from elmokit.cli.progress import Bytes
+    from elmokit.embedder import Embedder
+
+    with Bytes("fetching") as progress:
+        return Embedder.load(model, weights, vocabulary=vocabulary, progress=progress, **settings)

@@ -1,0 +1,26 @@
+"""What can go wrong, and what to tell the person it happened to."""
+
+from __future__ import annotations
+
+
+class ElmoError(Exception):
+    """Base of every error that the person running the program can mend.
+
+    The message is one line: where, what was found, what to do.
+    """
+
+
+class ConfigError(ElmoError):
+    """A setting that cannot work: a negative size, an unknown activation, a misspelt key."""
+
+
+class FormatError(ElmoError):
+    """A file that is damaged, incomplete, or not what its name says."""
+
+
+class InputError(ElmoError):
+    """An argument that is not what the call expects."""
+
+
+class ElmoWarning(UserWarning):
+    """Something was accepted that its owner should know about."""

@@ -1,0 +1,215 @@
+"""How this package writes files: each appears whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import BinaryIO
+
+from elmokit.errors import ElmoError, FormatError, InputError
+
+ADVICE = {
+    errno.ENOSPC: "; free some space or choose another disk",
+    errno.EDQUOT: "; free some space or choose another disk",
+    errno.EACCES: "; choose a place you have access to",
+    errno.EPERM: "; choose a place you have access to",
+    errno.EROFS: "; choose a place that can be written to",
+    errno.ENOLCK: "; choose a folder on a local disk",
+    errno.ENOSYS: "; choose a folder on a local disk",
+    errno.EOPNOTSUPP: "; choose a folder on a local disk",
+}
+
+
+class DiskError(ElmoError):
+    """The disk refused: no space left, no permission, no such folder."""
+
+
+@contextmanager
+def disk_errors(path: Path, attempt: str) -> Iterator[None]:
+    """Turn what the system refuses into one line: `path`: cannot be `attempt` (why); what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(path, attempt, error) from error
+
+
+def disk_error(path: Path, attempt: str, error: OSError) -> DiskError:
+    """Describe `error` in one line, in the terms of the file that the user named."""
+    # Libraries above the system, h5py for one, put several lines into one error.
+    why = error.strerror or str(error) or type(error).__name__
+    why = " ".join(why.split())
+    if error.errno is not None:
+        why = f"[Errno {error.errno}] {why}"
+    return DiskError(f"{path}: cannot be {attempt} ({why}){ADVICE.get(error.errno or 0, '')}")
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file's contents, as 64 hexadecimal digits."""
+    with disk_errors(Path(path), "read"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_sha256(path: Path, expected: str) -> None:
+    """Refuse a file whose contents are not the expected ones."""
+    found = sha256_of(path)
+    if found != expected.strip().lower():
+        raise FormatError(f"{path}: its SHA-256 is {found} but {expected} was expected")
+
+
+@contextmanager
+def write_atomically(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path to write to; when the block ends well, it becomes `path`.
+
+    Folders on the way to `path` are made. After an exception `path` is as it was before.
+    """
+    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is replaced
+    # Replacing /dev/null by a regular file would break more than this program.
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise InputError(f"{path}: is a folder or a device; give the name of a file")
+    temporary = _temporary_sibling(target)
+    try:
+        with _errors_of(temporary, target):
+            yield temporary
+        with disk_errors(target, "written"):
+            publish(temporary, target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+@contextmanager
+def write_folder_atomically(path: str | Path, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder to fill; when the block ends well, it becomes `path`.
+
+    A folder that holds files is replaced only by `force`, and then as a whole. It is moved aside
+    for the instant in which the new one takes its name; after an exception it is there as before.
+    """
+    target = Path(os.path.realpath(path))
+    _check_replaceable(target, force)
+    temporary = _temporary_sibling(target)
+    try:
+        with disk_errors(target, "written"):
+            temporary.mkdir()
+        with _errors_of(temporary, target):
+            yield temporary
+        _check_replaceable(target, force)
+        with disk_errors(target, "written"):
+            _publish_folder(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Give a finished file its name, durably: after a power cut it is whole or it is not there."""
+    _sync_file(temporary)
+    os.replace(temporary, target)
+    _sync_folder(target.parent)
+
+
+@contextmanager
+def one_at_a_time(lock: Path) -> Iterator[None]:
+    """Wait until no other process or thread is in the block that `lock` guards.
+
+    The lock belongs to the open file, so the system frees it even when its holder is killed.
+    The empty file stays: removing it would let two holders lock two files of the same name.
+    """
+    with ExitStack() as stack:
+        with disk_errors(lock, "locked"):
+            _wait_for_lock(stack.enter_context(open(lock, "ab")))
+        yield
+
+
+def _wait_for_lock(file: BinaryIO) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        while True:
+            with suppress(OSError):  # somebody held it for the ten seconds that this waits
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+                return
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _temporary_sibling(target: Path) -> Path:
+    """A free, hidden name beside `target`, where a rename needs no copy.
+
+    It ends as the target does, since some writers (NumPy's) go by the suffix.
+    """
+    with disk_errors(target, "written"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    return target.with_name(f".tmp-{token_hex(4)}-{target.name}")
+
+
+@contextmanager
+def _errors_of(temporary: Path, target: Path) -> Iterator[None]:
+    """Explain failures to write `temporary`, leaving those that name any other file as they are."""
+    try:
+        yield
+    except OSError as error:
+        named = error.filename
+        if named is None or Path(str(named)).is_relative_to(temporary):
+            raise disk_error(target, "written", error) from error
+        raise
+
+
+def _check_replaceable(target: Path, force: bool) -> None:
+    """Refuse a target that is a file, that holds files, or that is around the user."""
+    if not os.path.exists(target):
+        return
+    if not os.path.isdir(target):
+        raise InputError(f"{target}: is a file; give the name of a folder")
+    with disk_errors(target, "read"):
+        empty = not os.listdir(target)
+    if not empty and not force:
+        raise InputError(f"{target}: already holds files; choose another folder, or force it")
+    home = Path(os.path.realpath(os.path.expanduser("~")))
+    if Path.cwd().is_relative_to(target) or home.is_relative_to(target):
+        raise InputError(f"{target}: is around the current or the home folder; choose another one")
+
+
+def _publish_folder(temporary: Path, target: Path) -> None:
+    """Give a finished folder its name, putting back what had it before if that fails."""
+    for file in temporary.rglob("*"):
+        (_sync_folder if file.is_dir() else _sync_file)(file)
+    _sync_folder(temporary)
+    old = _temporary_sibling(target)
+    if os.path.exists(target):
+        os.rename(target, old)
+    try:
+        os.rename(temporary, target)
+    except BaseException:
+        if os.path.exists(old):
+            os.rename(old, target)
+        raise
+    _sync_folder(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync_file(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    """Make names in a folder durable, where the system has a call for it: Windows has none."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems have no such call for folders; the file itself is safe.
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(descriptor)

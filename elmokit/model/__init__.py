@@ -1,0 +1,1 @@
+"""Ids to vectors. Pure torch: opens no file, knows no string."""

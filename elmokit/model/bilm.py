@@ -1,0 +1,203 @@
+"""The bidirectional language model: token encoder, forward stack, backward stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from elmokit.config import CharacterEncoderConfig, ModelConfig, Precision
+from elmokit.errors import InputError
+from elmokit.model.character_encoder import CharacterEncoder
+from elmokit.model.lstm import LSTMStack, LSTMState
+from elmokit.model.packing import Packing, pack
+from elmokit.model.softmax import Softmax
+from elmokit.model.word_encoder import WordEncoder
+
+
+class Layers(NamedTuple):
+    """What the biLM knows of each word, layer by layer."""
+
+    vectors: Tensor  # (layers, batch, words, size), zero on padding
+    mask: Tensor  # (batch, words), False on padding
+
+
+class BiLMState(NamedTuple):
+    """The state of both directions, row by row."""
+
+    forward: LSTMState
+    backward: LSTMState
+
+
+class BiLMOutput(NamedTuple):
+    """Layers, sentence markers included, and the state after the last word."""
+
+    layers: Layers
+    state: BiLMState
+
+
+class BiLM(nn.Module):
+    """Two LSTM stacks over one token encoder; they never see each other."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        encoder = config.encoder
+        self.encoder: CharacterEncoder | WordEncoder = (
+            CharacterEncoder(encoder, config.token_size)
+            if isinstance(encoder, CharacterEncoderConfig)
+            else WordEncoder(encoder, config.token_size)
+        )
+        self.forward_lstm = LSTMStack(config)
+        self.backward_lstm = LSTMStack(config)
+        self.softmax = (
+            Softmax(config.softmax_words, config.token_size) if config.softmax_words else None
+        )
+
+    @classmethod
+    def from_weights(cls, config: ModelConfig, weights: Mapping[str, Tensor]) -> BiLM:
+        """A model that takes the given tensors as its own, without making random ones first."""
+        with torch.device("meta"):
+            bilm = cls(config)
+        bilm.load_state_dict(weights, assign=True)
+        return bilm
+
+    def forward(
+        self, ids: Tensor, state: BiLMState | None = None, precision: Precision = "exact"
+    ) -> BiLMOutput:
+        """Read sentences of ids (batch, words[, characters]), 0 for padding, without markers.
+
+        The result has two positions more than the input: each sentence is wrapped in its begin and
+        end marker. `state` continues earlier sentences row by row; None starts from zeros.
+        """
+        ids, mask = self.add_markers(ids, self.mask(ids))
+        return self.contextualize(self.encode(ids, mask), mask.sum(1), state, precision)
+
+    def mask(self, ids: Tensor) -> Tensor:
+        """Which of (batch, words[, characters]) are words: (batch, words), False on padding."""
+        dimensions = 3 if isinstance(self.encoder, CharacterEncoder) else 2
+        if ids.dim() != dimensions:
+            names = "(batch, words, characters)" if dimensions == 3 else "(batch, words)"
+            raise InputError(f"ids have shape {tuple(ids.shape)}; this model reads {names}")
+        mask = (ids != 0).any(-1) if dimensions == 3 else ids != 0
+        if not bool((mask[:, 1:] <= mask[:, :-1]).all()):
+            raise InputError("ids have padding before a word; padding must follow the sentence")
+        return mask
+
+    def add_markers(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Wrap each sentence of (batch, words, …) in its markers: (batch, words + 2, …)."""
+        lengths = mask.sum(1)
+        rows = torch.arange(len(ids), device=ids.device)
+        marked = ids.new_zeros(ids.shape[0], ids.shape[1] + 2, *ids.shape[2:])
+        marked[:, 1:-1] = ids
+        marked[:, 0] = self.encoder.begin_marker.to(ids)
+        marked[rows, lengths + 1] = self.encoder.end_marker.to(ids)
+        positions = torch.arange(marked.shape[1], device=ids.device)
+        return marked, positions < (lengths + 2)[:, None]
+
+    def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Token vectors (batch, words, token_size) of ids, zero on padding, markers read as words.
+
+        A character encoder, much the dearer, runs once per distinct word.
+        """
+        words = ids[mask]
+        if isinstance(self.encoder, CharacterEncoder):
+            distinct, occurrences = distinct_rows(words)
+            vectors = self.encoder(distinct)[occurrences]
+        else:
+            vectors = self.encoder(words)
+        token_vectors = vectors.new_zeros(*mask.shape, self.config.token_size)
+        return token_vectors.masked_scatter(mask[:, :, None], vectors)
+
+    def contextualize(
+        self,
+        token_vectors: Tensor,
+        lengths: Tensor,
+        state: BiLMState | None = None,
+        precision: Precision = "exact",
+    ) -> BiLMOutput:
+        """Run both stacks over token vectors (batch, words, token_size), markers included."""
+        batch, words, size = token_vectors.shape
+        packing = pack(lengths, words)
+        before = self.state_of_rows(state, batch, token_vectors)
+        flat = token_vectors.flatten(0, 1)
+        vectors = flat.new_zeros(self.config.layer_count, batch * words, 2 * size)
+        vectors[0] = torch.cat([flat, flat], dim=-1)
+        after = [
+            run_direction(lstm, flat, positions, packing, old, vectors[1:, :, half], precision)
+            for lstm, positions, old, half in (
+                (self.forward_lstm, packing.forward, before.forward, slice(0, size)),
+                (self.backward_lstm, packing.backward, before.backward, slice(size, None)),
+            )
+        ]
+        mask = torch.arange(words, device=lengths.device) < lengths[:, None]
+        layers = Layers(vectors.view(-1, batch, words, 2 * size), mask)
+        return BiLMOutput(layers, keep_other_rows(BiLMState(*after), state))
+
+    def state_of_rows(self, state: BiLMState | None, rows: int, like: Tensor) -> BiLMState:
+        """The state of the first `rows` rows; rows that are new start from zeros."""
+        zero = BiLMState(
+            self.forward_lstm.zero_state(rows, like), self.backward_lstm.zero_state(rows, like)
+        )
+        if state is None:
+            return zero
+        return join_states(
+            state, zero, lambda old, new: torch.cat([old[:, :rows], new[:, old.shape[1] :]], dim=1)
+        )
+
+
+def run_direction(
+    lstm: LSTMStack,
+    tokens: Tensor,
+    positions: Tensor,
+    packing: Packing,
+    state: LSTMState,
+    result: Tensor,
+    precision: Precision,
+) -> LSTMState:
+    """Run one stack over flat tokens in the order of `positions`, into `result`; give its state."""
+    sorted_state = LSTMState(*(part[:, packing.rows] for part in state))
+    outputs, after = lstm(tokens[positions], packing.step_sizes, sorted_state, precision)
+    for depth, output in enumerate(outputs):
+        result[depth, positions] = output
+    unsort = packing.rows.argsort()
+    return LSTMState(*(part[:, unsort] for part in after))
+
+
+def keep_other_rows(state: BiLMState, before: BiLMState | None) -> BiLMState:
+    """Rows that the batch did not have keep the state they had."""
+    if before is None:
+        return state
+    return join_states(
+        state, before, lambda new, old: torch.cat([new, old[:, new.shape[1] :]], dim=1)
+    )
+
+
+def join_states(
+    first: BiLMState, second: BiLMState, join: Callable[[Tensor, Tensor], Tensor]
+) -> BiLMState:
+    """Combine two states part by part."""
+    return BiLMState(
+        *(LSTMState(*map(join, one, other)) for one, other in zip(first, second, strict=True))
+    )
+
+
+def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct rows of (words, characters), and for each word the index of its row.
+
+    Rows are told apart by a 64-bit hash, many times faster than comparing them; a collision would
+    be noticed and the rows compared after all.
+    """
+    multipliers = torch.randint(
+        -(2**62), 2**62, rows.shape[1:], generator=torch.Generator().manual_seed(0)
+    ).to(rows.device)
+    hashes = (rows.long() * multipliers).sum(1)
+    distinct_hashes, occurrences = torch.unique(hashes, return_inverse=True)
+    indices = torch.arange(len(rows), device=rows.device)
+    representatives = indices.new_empty(len(distinct_hashes)).scatter_(0, occurrences, indices)
+    distinct = rows[representatives]
+    if torch.equal(distinct[occurrences], rows):
+        return distinct, occurrences
+    return torch.unique(rows, dim=0, return_inverse=True)

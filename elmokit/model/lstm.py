@@ -1,0 +1,257 @@
+"""One direction of the biLM: a stack of LSTM layers with projection, clips and residuals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmokit.config import ModelConfig, Precision
+from elmokit.model.products import Product, best_product
+
+FORGET_BIAS = 1.0
+"""Added to the forget gate at run time, as the original does: weight files do not contain it."""
+TOKENS_PER_INPUT_PRODUCT = 512
+"""How many tokens' gates are computed ahead of the recurrence: enough rows for a fast product, few
+enough that the gates are still in cache when their step comes."""
+
+
+class LSTMState(NamedTuple):
+    """What a stack remembers of each row after its last step."""
+
+    cells: Tensor  # (layers, rows, cell_size), clipped
+    outputs: Tensor  # (layers, rows, token_size), clipped, before the residual
+
+
+class LayerState(NamedTuple):
+    """What one layer remembers of each row."""
+
+    cell: Tensor  # (rows, cell_size)
+    output: Tensor  # (rows, token_size)
+
+
+class InferenceProducts(NamedTuple):
+    """A layer's weights, laid out for fast products without gradients."""
+
+    versions: tuple[object, ...]  # which weights these were made from
+    inputs: Product
+    recurrent: Product
+    projection: Product | None
+    bias: Tensor  # (4 * cell_size,), forget bias included
+
+
+class LSTMLayer(nn.Module):
+    """One projected LSTM layer that reads a packed batch.
+
+    The four gates stand in the order i, f, o, j: the three sigmoids are one block.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.cell_size = config.cell_size
+        self.cell_clip = config.cell_clip
+        # Without a projection the output is no projection: the original clips none.
+        self.output_clip = config.projection_clip if config.has_projection else None
+        gates = 4 * config.cell_size
+        self.input_weight = nn.Parameter(torch.empty(gates, config.token_size))
+        self.recurrent_weight = nn.Parameter(torch.empty(gates, config.token_size))
+        self.bias = nn.Parameter(torch.empty(gates))
+        self.projection_weight = (
+            nn.Parameter(torch.empty(config.token_size, config.cell_size))
+            if config.has_projection
+            else None
+        )
+        self._products: dict[Precision, InferenceProducts] = {}
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Glorot uniform over the joined kernel [input; recurrent], as TensorFlow does."""
+        outputs, inputs = self.input_weight.shape
+        limit = math.sqrt(6 / (2 * inputs + outputs))
+        nn.init.uniform_(self.input_weight, -limit, limit)
+        nn.init.uniform_(self.recurrent_weight, -limit, limit)
+        nn.init.zeros_(self.bias)
+        if self.projection_weight is not None:
+            nn.init.xavier_uniform_(self.projection_weight)
+
+    def forward(
+        self, inputs: Tensor, step_sizes: list[int], state: LayerState, precision: Precision
+    ) -> tuple[Tensor, LayerState]:
+        """Read packed inputs (tokens, token_size); give outputs (tokens, token_size) and state."""
+        if torch.is_grad_enabled() and self.needs_gradients(inputs, state):
+            return self.run_with_gradients(inputs, step_sizes, state)
+        with torch.no_grad():
+            return self.run(inputs, step_sizes, state, self.products(precision))
+
+    def needs_gradients(self, inputs: Tensor, state: LayerState) -> bool:
+        """Whether anything that leads to the outputs wants a gradient."""
+        tensors = (*self.parameters(), inputs, state.cell, state.output)
+        return any(tensor.requires_grad for tensor in tensors)
+
+    def run(
+        self,
+        inputs: Tensor,
+        step_sizes: list[int],
+        state: LayerState,
+        products: InferenceProducts,
+    ) -> tuple[Tensor, LayerState]:
+        """Inference: gates and cells are updated in place, outputs land where they are wanted."""
+        cell, last_output = state.cell.clone(), state.output.clone()
+        outputs = inputs.new_empty(len(inputs), last_output.shape[1])
+        output = last_output
+        start = 0
+        for gates in self.input_gates(inputs, step_sizes, products):
+            size = len(gates)
+            gates += products.recurrent(output[:size])
+            hidden = self.update_cell(gates, cell[:size])
+            if products.projection is not None:
+                hidden = products.projection(hidden)
+            if self.output_clip is not None:
+                hidden.clamp_(-self.output_clip, self.output_clip)
+            output = outputs[start : start + size]
+            output.copy_(hidden)
+            last_output[:size] = output
+            start += size
+        return outputs, LayerState(cell, last_output)
+
+    def input_gates(
+        self, inputs: Tensor, step_sizes: list[int], products: InferenceProducts
+    ) -> Iterator[Tensor]:
+        """What the inputs add to the gates of each step (size, 4 * cell_size), some steps ahead."""
+        start = 0
+        for steps in group_steps(step_sizes, TOKENS_PER_INPUT_PRODUCT):
+            end = start + sum(steps)
+            gates = products.inputs(inputs[start:end])
+            gates += products.bias
+            yield from torch.split(gates, steps)
+            start = end
+
+    def update_cell(self, gates: Tensor, cell: Tensor) -> Tensor:
+        """Move the cell (rows, cell_size) one step, in place; give its gated value."""
+        gates[:, : 3 * self.cell_size].sigmoid_()
+        input_gate, forget_gate, output_gate, candidate = torch.split(gates, self.cell_size, dim=1)
+        candidate.tanh_()
+        cell.mul_(forget_gate).addcmul_(input_gate, candidate)
+        if self.cell_clip is not None:
+            cell.clamp_(-self.cell_clip, self.cell_clip)
+        return torch.tanh(cell).mul_(output_gate)
+
+    def run_with_gradients(
+        self, inputs: Tensor, step_sizes: list[int], state: LayerState
+    ) -> tuple[Tensor, LayerState]:
+        """The same steps for autograd: nothing is overwritten."""
+        bias = self.bias + self.forget_bias()
+        cell, output = state
+        input_gates = functional.linear(inputs, self.input_weight, bias)
+        outputs, ended = [], []
+        for gates in torch.split(input_gates, step_sizes):
+            size = len(gates)
+            if size < len(cell):
+                ended.append(LayerState(cell[size:], output[size:]))
+                cell, output = cell[:size], output[:size]
+            gates = gates + functional.linear(output, self.recurrent_weight)
+            sigmoids, candidate = torch.split(gates, [3 * self.cell_size, self.cell_size], 1)
+            input_gate, forget_gate, output_gate = sigmoids.sigmoid().chunk(3, dim=1)
+            cell = forget_gate * cell + input_gate * candidate.tanh()
+            if self.cell_clip is not None:
+                cell = cell.clamp(-self.cell_clip, self.cell_clip)
+            output = output_gate * cell.tanh()
+            if self.projection_weight is not None:
+                output = functional.linear(output, self.projection_weight)
+            if self.output_clip is not None:
+                output = output.clamp(-self.output_clip, self.output_clip)
+            outputs.append(output)
+        # Rows ended from the shortest up; the state lists them longest first.
+        states = [LayerState(cell, output), *reversed(ended)]
+        joined = LayerState(*(torch.cat(parts) for parts in zip(*states, strict=True)))
+        return torch.cat(outputs) if outputs else inputs, joined
+
+    def forget_bias(self) -> Tensor:
+        """FORGET_BIAS on the forget gate, zero elsewhere: (4 * cell_size,)."""
+        constant = torch.zeros_like(self.bias)
+        constant[self.cell_size : 2 * self.cell_size] = FORGET_BIAS
+        return constant
+
+    def products(self, precision: Precision) -> InferenceProducts:
+        """The weights laid out for inference, made anew when the weights have changed."""
+        versions = tuple(version_of(parameter) for parameter in self.parameters())
+        products = self._products.get(precision)
+        if products is None or products.versions != versions:
+            projection = self.projection_weight
+            products = self._products[precision] = InferenceProducts(
+                versions=versions,
+                inputs=best_product(self.input_weight, precision),
+                recurrent=best_product(self.recurrent_weight, precision),
+                projection=None if projection is None else best_product(projection, precision),
+                bias=self.bias.detach() + self.forget_bias(),
+            )
+        return products
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The laid-out weights are derived, and some layouts cannot be copied.
+        return {**self.__dict__, "_products": {}}
+
+
+class LSTMStack(nn.Module):
+    """The layers of one direction."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(LSTMLayer(config) for _ in range(config.lstm_layers))
+
+    def forward(
+        self,
+        inputs: Tensor,
+        step_sizes: list[int],
+        state: LSTMState,
+        precision: Precision = "exact",
+    ) -> tuple[list[Tensor], LSTMState]:
+        """Read packed tokens (tokens, token_size); give each layer's outputs, and the state."""
+        outputs, states = [], []
+        for depth, layer in enumerate(self.layers):
+            before = LayerState(state.cells[depth], state.outputs[depth])
+            layer_output, after = layer(inputs, step_sizes, before, precision)
+            # The residual stands outside the recurrence, and the first layer has none.
+            if self.config.skip_connections and depth > 0:
+                layer_output = layer_output + inputs
+            outputs.append(layer_output)
+            states.append(after)
+            inputs = layer_output
+        cells, last_outputs = zip(*states, strict=True)
+        return outputs, LSTMState(torch.stack(cells), torch.stack(last_outputs))
+
+    def zero_state(self, rows: int, like: Tensor) -> LSTMState:
+        """The state before the first step: zeros, on the device and in the type of `like`."""
+        config = self.config
+        return LSTMState(
+            like.new_zeros(config.lstm_layers, rows, config.cell_size),
+            like.new_zeros(config.lstm_layers, rows, config.token_size),
+        )
+
+
+def group_steps(step_sizes: list[int], tokens: int) -> list[list[int]]:
+    """Group consecutive steps into runs of about `tokens` tokens.
+
+    >>> group_steps([3, 3, 2, 1], tokens=5)
+    [[3, 3], [2, 1]]
+    """
+    groups: list[list[int]] = []
+    room = 0
+    for size in step_sizes:
+        if room <= 0:
+            groups.append([])
+            room = tokens
+        groups[-1].append(size)
+        room -= size
+    return groups
+
+
+def version_of(weight: Tensor) -> tuple[object, ...]:
+    """Changes whenever a weight is moved or written to."""
+    writes = 0 if weight.is_inference() else weight._version
+    return weight.data_ptr(), weight.device, weight.dtype, writes

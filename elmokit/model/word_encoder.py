@@ -1,0 +1,38 @@
+"""The other input the paper's code allows: a table of word vectors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from elmokit.config import WordEncoderConfig
+
+
+class WordEncoder(nn.Module):
+    """Token vectors from a table. Id 0 is padding, word i of the vocabulary is id i + 1."""
+
+    def __init__(self, config: WordEncoderConfig, token_size: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(config.words + 1, token_size, padding_idx=0)
+        self.config = config
+        self.initialise()
+
+    @property
+    def begin_marker(self) -> Tensor:
+        """The word that begins a sentence, ()."""
+        return torch.tensor(self.config.begin_id)
+
+    @property
+    def end_marker(self) -> Tensor:
+        """The word that ends a sentence, ()."""
+        return torch.tensor(self.config.end_id)
+
+    def initialise(self) -> None:
+        """Start as the original does, U(-1, 1); the padding row stays zero."""
+        with torch.no_grad():
+            self.words.weight.uniform_(-1.0, 1.0)
+            self.words.weight[0].zero_()
+
+    def forward(self, word_ids: Tensor) -> Tensor:
+        """Look up word ids (words,) as token vectors (words, token_size)."""
+        return self.words(word_ids)

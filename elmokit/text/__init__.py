@@ -1,0 +1,1 @@
+"""Words to ids. Knows no model and imports no torch."""

@@ -1,0 +1,145 @@
+"""Words to character ids, the table every published ELMo was trained with."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.config import BEGIN_SENTENCE, BEGIN_WORD, END_SENTENCE, END_WORD, WORD_PADDING
+from elmokit.errors import ElmoWarning, InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Sentence = Sequence[str]
+
+MAX_CHARACTERS = 50
+SENTENCE_MARKERS = {"<S>": BEGIN_SENTENCE, "</S>": END_SENTENCE}
+
+UNUSUAL = {
+    "cut": "longer than the model reads, and cut",
+    "empty": "empty",
+    "nul": "containing a NUL character",
+    "surrogate": "containing lone surrogates, which UTF-8 cannot encode and which were dropped",
+    "marker": "'<S>' or '</S>', read as a sentence marker",
+}
+"""What a word can have about it that its owner should know."""
+
+
+def word_bytes(word: str) -> bytes:
+    """A word as the models read it: UTF-8, without what UTF-8 cannot encode."""
+    return word.encode("utf-8", "ignore")
+
+
+def character_ids(words: Sequence[str], max_characters: int = MAX_CHARACTERS) -> NDArray[np.int16]:
+    """Spell words as ids (words, max_characters): begin mark, bytes, end mark, padding.
+
+    >>> character_ids(["hi"])[0, :6]
+    array([259, 105, 106, 260, 261, 261], dtype=int16)
+    """
+    ids = np.full((len(words), max_characters), WORD_PADDING, dtype=np.int16)
+    ids[:, 0] = BEGIN_WORD
+    for row, word in zip(ids, words, strict=True):
+        mark = SENTENCE_MARKERS.get(word)
+        if mark is not None:
+            row[1:3] = mark, END_WORD
+            continue
+        spelling = word_bytes(word)[: max_characters - 2]
+        end = len(spelling) + 1
+        row[1:end] = np.frombuffer(spelling, dtype=np.uint8)
+        row[1:end] += 1
+        row[end] = END_WORD
+    return ids
+
+
+def batch_to_ids(batch: Sequence[Sentence], max_characters: int = MAX_CHARACTERS) -> Tensor:
+    """Spell sentences as (batch, words, max_characters) int64, zero where a sentence has ended.
+
+    >>> batch_to_ids([["A", "river", "bank"], ["Money"]]).shape
+    torch.Size([2, 3, 50])
+    """
+    import torch
+
+    check_sentences(batch)
+    longest = max((len(sentence) for sentence in batch), default=0)
+    ids = np.zeros((len(batch), longest, max_characters), dtype=np.int64)
+    for row, sentence in zip(ids, batch, strict=True):
+        row[: len(sentence)] = character_ids(sentence, max_characters)
+    return torch.from_numpy(ids)
+
+
+def check_sentences(sentences: Sequence[Sentence]) -> None:
+    """Refuse anything but a list of lists of words, showing the right call."""
+    if isinstance(sentences, str | bytes):
+        raise InputError(
+            f"expected a list of sentences, got the text {sentences[:40]!r}; "
+            'split it into words first: [["The", "river", "bank"]]'
+        )
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence):
+            raise InputError(
+                f"sentence {number} is {short(sentence)}, not a list of words; "
+                'write it as ["The", "river", "bank"]'
+            )
+        for position, word in enumerate(sentence):
+            if not isinstance(word, str):
+                raise InputError(
+                    f"word {position} of sentence {number} is {short(word)}, not a string; "
+                    "turn every word into a str first"
+                )
+
+
+def short(value: object, limit: int = 40) -> str:
+    """A value for an error message, and its type, in few characters."""
+    text = repr(value)
+    return f"{text if len(text) <= limit else text[:limit] + '…'} ({type(value).__name__})"
+
+
+class UnusualWords:
+    """Counts words that need a remark, and remarks once on each kind.
+
+    Counting is safe from several threads.
+    """
+
+    def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
+        self.counts: Counter[str] = Counter()
+        self._longest = max_characters - 2
+        self._lock = Lock()
+
+    def kinds(self, word: str) -> tuple[str, ...]:
+        """What is unusual about a word; nothing, as a rule."""
+        if word in SENTENCE_MARKERS:
+            return ("marker",)
+        found = []
+        if not word:
+            found.append("empty")
+        if "\0" in word:
+            found.append("nul")
+        # A character is four bytes at most: short ASCII words need no look at their bytes.
+        if 4 * len(word) > self._longest or not word.isascii():
+            spelling = word_bytes(word)
+            if len(spelling) > self._longest:
+                found.append("cut")
+            if spelling.decode("utf-8") != word:
+                found.append("surrogate")
+        return tuple(found)
+
+    def note(self, word: str, occurrences: int = 1) -> None:
+        """Count a word's occurrences; warn of the first word of each kind."""
+        for kind in self.kinds(word):
+            with self._lock:
+                first = kind not in self.counts
+                self.counts[kind] += occurrences
+            if first:
+                warnings.warn(
+                    f"a word is {UNUSUAL[kind]}: {short(word)}; "
+                    "further ones are only counted (see unusual_words)",
+                    ElmoWarning,
+                    stacklevel=2,
+                )

@@ -1,0 +1,233 @@
+"""Raw text to sentences to words, each word with its place in the text.
+
+A model folder records the `name` of the tokenizer its model was trained with, so a name never
+changes its meaning: other rules are another tokenizer with another name.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+from elmokit.config import check_choice
+
+Span = tuple[int, int]
+
+# sentencex takes quadratic time on text without blanks, so a long paragraph is read in parts.
+LONGEST_SENTENCE = 4000
+PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
+LINE = re.compile(r"[^\n]+")
+WORD = re.compile(r"\S+")
+LAST_BLANK = re.compile(r"\s(?=\S*\Z)")
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class Token(NamedTuple):
+    """A word and its place: `text == raw_text[start:end]`, always."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Tokenizer(Protocol):
+    """Whatever splits raw text; it changes no character and drops none but blanks."""
+
+    @property
+    def name(self) -> str:
+        """What a model folder records; `load_tokenizer` is the way back."""
+
+    def sentences(self, text: str) -> list[list[Token]]:
+        """The words of each sentence; no sentence is empty."""
+
+    def words(self, text: str) -> list[Token]:
+        """The words of all sentences in one list."""
+
+
+class WhitespaceTokenizer:
+    r"""For text that is tokenized already: one sentence a line, words between blanks.
+
+    A blank is what `str.split` takes for one; only `\n` ends a line; blank lines are skipped.
+
+    >>> [[token.text for token in line] for line in WhitespaceTokenizer().sentences("a b.\n\nc")]
+    [['a', 'b.'], ['c']]
+    """
+
+    name = "whitespace"
+
+    def sentences(self, text: str) -> list[list[Token]]:
+        """The words of each line that has any."""
+        lines = (_blank_separated(text, *line.span()) for line in LINE.finditer(text))
+        return [words for words in lines if words]
+
+    def words(self, text: str) -> list[Token]:
+        """The words of all lines in one list."""
+        return _blank_separated(text, 0, len(text))
+
+
+class DefaultTokenizer:
+    """For raw text in any script: words as in the Penn Treebank, sentences as in Wikipedia.
+
+    sentencex (the Wikimedia Foundation's) finds the sentences, NLTK's treebank tokenizer their
+    words. A blank line ends a sentence, a single line break does not. Chinese characters and
+    hiragana are a word each; so is punctuation of any script. As in the treebank, the period that
+    ends a sentence is a word of its own, after an abbreviation too.
+
+    >>> tokenizer = DefaultTokenizer()
+    >>> [token.text for token in tokenizer.words("Mr. Day can't say “John's”.")]
+    ['Mr.', 'Day', 'ca', "n't", 'say', '“', 'John', "'s", '”', '.']
+    >>> [[token.text for token in words] for words in tokenizer.sentences("Yes! 是的。好")]
+    [['Yes', '!'], ['是', '的', '。'], ['好']]
+    """
+
+    name = "default"
+
+    def sentences(self, text: str) -> list[list[Token]]:
+        """The words of each sentence."""
+        sentences = (_treebank_words(text, *span) for span in _sentence_spans(text))
+        return [words for words in sentences if words]
+
+    def words(self, text: str) -> list[Token]:
+        """The words of all sentences in one list."""
+        return [token for words in self.sentences(text) for token in words]
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer that a model folder records as `name`."""
+    tokenizers: tuple[Tokenizer, ...] = (DefaultTokenizer(), WhitespaceTokenizer())
+    check_choice("tokenizer", name, tuple(tokenizer.name for tokenizer in tokenizers))
+    return next(tokenizer for tokenizer in tokenizers if tokenizer.name == name)
+
+
+def _blank_separated(text: str, start: int, end: int) -> list[Token]:
+    """The words of `text[start:end]` as `str.split` finds them."""
+    return [Token(word[0], *word.span()) for word in WORD.finditer(text, start, end)]
+
+
+def _sentence_spans(text: str) -> Iterator[Span]:
+    """Where each sentence starts and ends; only blank lines are outside of all."""
+    start = 0
+    for gap in PARAGRAPH_BREAK.finditer(text):
+        yield from _sentence_spans_of_paragraph(text, start, gap.start())
+        start = gap.end()
+    yield from _sentence_spans_of_paragraph(text, start, len(text))
+
+
+def _sentence_spans_of_paragraph(text: str, start: int, end: int) -> Iterator[Span]:
+    """Where each sentence of the paragraph `text[start:end]` starts and ends."""
+    while start < end:
+        part = text[start : min(end, start + LONGEST_SENTENCE)]
+        cuts = _sentence_starts(part)
+        if start + len(part) == end:
+            cuts.append(len(part))
+        elif cuts == [0]:
+            cuts.append(_end_of_last_whole_word(part))
+        # Otherwise the last sentence may go on after the part: reading resumes at its start.
+        yield from ((start + first, start + last) for first, last in pairwise(cuts))
+        start += cuts[-1]
+
+
+def _sentence_starts(part: str) -> list[int]:
+    """Where sentencex sees a sentence start, the first at 0."""
+    from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
+
+    # sentencex reads UTF-8, which has no lone surrogates.
+    sentences = get_sentence_boundaries("en", LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", part))
+    # Starts alone, so that no character can fall between two sentences.
+    return sorted({0, *(sentence["start_index"] for sentence in sentences)})
+
+
+def _end_of_last_whole_word(part: str) -> int:
+    """Where a part that is cut off may end: after its last blank, or anywhere if it has none."""
+    blank = LAST_BLANK.search(part)
+    return blank.end() if blank else len(part)
+
+
+def _treebank_words(text: str, start: int, end: int) -> list[Token]:
+    """The words of the sentence `text[start:end]`."""
+    shown = text[start:end].translate(STAND_INS)
+    tokens = []
+    for first, last in pairwise([*_inner_sentence_starts(shown), len(shown)]):
+        # NLTK only puts blanks between characters, so the lengths of its words tell their places.
+        for word in _treebank().tokenize(shown[first:last]):
+            while text[start].isspace():
+                start += 1
+            tokens.append(Token(text[start : start + len(word)], start, start + len(word)))
+            start += len(word)
+    return tokens
+
+
+def _inner_sentence_starts(shown: str) -> list[int]:
+    """Where sentences start inside a sentence: those within its quotations and brackets.
+
+    To sentencex a quotation is one with the sentence around it, but NLTK sees a period only at the
+    end of what it is given. Without their marks, quotations are cut like any text.
+    """
+    unmarked = OPENING_MARK.sub(" ", shown).translate(CLOSING_MARKS)
+    return [0] if unmarked == shown else _sentence_starts(unmarked)
+
+
+@cache
+def _treebank() -> Any:
+    """NLTK's treebank tokenizer, imported when first needed: it takes half a second."""
+    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+
+    return NLTKWordTokenizer()
+
+
+class _StandIns(dict[int, str]):
+    """What NLTK is shown for each character, worked out at first sight (for `str.translate`).
+
+    NLTK knows the punctuation of English. Every other mark is shown to it as the English mark
+    of the same use, one character for one, so that places in the text stay the same.
+    """
+
+    def __missing__(self, code: int) -> str:
+        self[code] = stand_in = _stand_in(chr(code))
+        return stand_in
+
+
+STAND_INS = _StandIns()
+OPENING_MARK = re.compile(r"""(?<![^\s(\[{“”'])[(\[{“”']""")  # ” is what " is shown as
+CLOSING_MARKS = str.maketrans(")]}”", "»»»»")  # which sentencex leaves with the word before
+ALWAYS_A_WORD = "*"
+STAND_IN_OF_CHARACTER = {
+    '"': "”",  # NLTK would rewrite it as `` or ''
+    "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+    "\N{ARABIC DECIMAL SEPARATOR}": ".",
+    "\N{ARABIC THOUSANDS SEPARATOR}": ",",
+    # Written within a word:
+    "\N{HEBREW PUNCTUATION GERESH}": "-",
+    "\N{HEBREW PUNCTUATION GERSHAYIM}": "-",
+    "\N{ARMENIAN EMPHASIS MARK}": "-",
+    "\N{ARMENIAN EXCLAMATION MARK}": "-",
+    "\N{ARMENIAN QUESTION MARK}": "-",
+}
+STAND_IN_OF_CATEGORY = {
+    "Ps": "(",
+    "Pe": ")",
+    "Pi": "“",
+    "Pf": "”",
+    "Po": ALWAYS_A_WORD,
+    "Sc": "$",
+}
+WRITTEN_WITHOUT_BLANKS = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA LETTER")
+
+
+def _stand_in(character: str) -> str:
+    """What NLTK is shown for `character`; most stand for themselves."""
+    if unicodedata.name(character, "").startswith(WRITTEN_WITHOUT_BLANKS):
+        return ALWAYS_A_WORD
+    category = unicodedata.category(character)
+    if category[0] not in "PS":
+        return character
+    narrow = unicodedata.normalize("NFKC", character)  # full-width and small forms
+    if len(narrow) == 1 and narrow.isascii():
+        character = narrow
+    if character in STAND_IN_OF_CHARACTER:
+        return STAND_IN_OF_CHARACTER[character]
+    return character if character.isascii() else STAND_IN_OF_CATEGORY.get(category, character)

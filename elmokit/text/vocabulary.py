@@ -1,0 +1,163 @@
+"""Word to id and back: the words a softmax chooses from, or a word-input model knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from secrets import token_hex
+
+from elmokit.errors import FormatError, InputError
+
+BEGIN = "<S>"
+"""Stands before the first word of a sentence."""
+END = "</S>"
+"""Stands after the last word of a sentence."""
+UNKNOWN = "<UNK>"
+"""Stands for every word outside the vocabulary."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# The original code skips this line of its published vocabulary: it has no row in the softmax.
+NOT_A_WORD = "!!!MAXTERMID"
+BLANKS = " \t\n\r\v\f"
+
+
+class Vocabulary:
+    """A list of different words; a word's id is its place in the list.
+
+    >>> vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat"])
+    >>> vocabulary.id_of("cat"), vocabulary.id_of("dog"), vocabulary.word_of(3)
+    (4, 2, 'the')
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = tuple(words)
+        self._ids = {word: number for number, word in enumerate(self._words)}
+        if not self._words:
+            raise InputError("a vocabulary needs at least one word")
+        if len(self._ids) < len(self._words):
+            raise InputError(_first_duplicate(self._words))
+        for number, word in enumerate(self._words):
+            # A file has one word per line, and whoever reads it strips the line.
+            if not word or word.strip(BLANKS) != word or "\n" in word:
+                raise InputError(
+                    f"word {number} of the vocabulary is {word!r}; "
+                    "it must not be empty, begin or end with a blank, or hold a line break"
+                )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words, in the order of their ids."""
+        return self._words
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of `<UNK>`; None when the vocabulary has no such word."""
+        return self._ids.get(UNKNOWN)
+
+    def id_of(self, word: str) -> int:
+        """The id of `word`, or of `<UNK>` when the vocabulary does not have it."""
+        number = self._ids.get(word, self.unknown_id)
+        if number is None:
+            raise InputError(f"{word!r} is not in the vocabulary, which has no {UNKNOWN} either")
+        return number
+
+    def word_of(self, number: int) -> str:
+        """The word whose id is `number`."""
+        if not 0 <= number < len(self._words):
+            last = len(self._words) - 1
+            raise InputError(f"there is no word with id {number}; ids are 0 to {last}")
+        return self._words[number]
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self._words == other._words
+
+    def __hash__(self) -> int:
+        return hash(self._words)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} words)"
+
+
+def read_vocabulary(path: str | Path) -> Vocabulary:
+    """Read one word per line, in UTF-8; the first line is id 0.
+
+    The order is kept whatever it is: by falling frequency in softmax vocabularies, any in others.
+    """
+    try:
+        contents = Path(path).read_bytes()
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+    lines = contents.removeprefix(BYTE_ORDER_MARK).rstrip().split(b"\n")
+    if lines == [b""]:
+        raise FormatError(f"{path}: is empty; it must have one word per line")
+    return Vocabulary(_words_of(lines, path))
+
+
+def write_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
+    """Write one word per line, in UTF-8; the file appears whole or not at all."""
+    try:
+        contents = "".join(f"{word}\n" for word in vocabulary.words).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: a word cannot be written as UTF-8 ({error.reason})") from error
+    target = Path(path)
+    # Text stands below the formats, so it cannot borrow their way of writing whole files.
+    temporary = target.with_name(f".tmp-{token_hex(4)}-{target.name}")
+    try:
+        _write_durably(temporary, contents)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be written ({error.strerror})") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _words_of(lines: list[bytes], path: str | Path) -> list[str]:
+    """Decode lines, naming the first that is no word or that was there before."""
+    lines_of_words: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        word = _decode(line, f"{path}, line {number}")
+        if word == NOT_A_WORD:
+            continue
+        if word in lines_of_words:
+            first = lines_of_words[word]
+            raise FormatError(
+                f"{path}, line {number}: {word!r} is on line {first} too; keep one of them"
+            )
+        lines_of_words[word] = number
+    return list(lines_of_words)
+
+
+def _decode(line: bytes, place: str) -> str:
+    """One word from one line."""
+    # Only ASCII blanks go, since a no-break space may be a word of its own.
+    line = line.strip()
+    if not line:
+        raise FormatError(f"{place}: is empty; remove it, or the ids after it are wrong")
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{place}: is not UTF-8 ({error.reason}); convert the file") from error
+
+
+def _first_duplicate(words: tuple[str, ...]) -> str:
+    """Say which word comes twice, and where."""
+    places: dict[str, int] = {}
+    for number, word in enumerate(words):
+        if word in places:
+            return f"words {places[word]} and {number} of the vocabulary are both {word!r}"
+        places[word] = number
+    raise ValueError("no word comes twice")
+
+
+def _write_durably(path: Path, contents: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(contents)
+        file.flush()
+        os.fsync(file.fileno())

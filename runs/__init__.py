@@ -1,0 +1,1 @@
+"""Whole pipelines: a short script each."""

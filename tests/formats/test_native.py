@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
+from elmokit.errors import FormatError, InputError
+from elmokit.formats.native import SavedModel, is_native, read_model, write_model
+from elmokit.formats.shapes import expected_shapes
+from elmokit.model.bilm import BiLM
+from elmokit.text.vocabulary import Vocabulary
+
+CHARACTERS = ModelConfig(
+    CharacterEncoderConfig(filters=((1, 4), (2, 6)), character_size=3),
+    token_size=8,
+    cell_size=12,
+    cell_clip=3.0,
+    projection_clip=2.5,
+    softmax_words=5,
+)
+WORDS = ModelConfig(
+    WordEncoderConfig(words=6, begin_id=2, end_id=3), token_size=8, cell_size=8, lstm_layers=1
+)
+VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat"])
+
+
+def random_weights(config: ModelConfig) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {
+        name: torch.randn(shape, generator=generator)
+        for name, shape in expected_shapes(config).items()
+    }
+
+
+def saved_model(config: ModelConfig = CHARACTERS) -> SavedModel:
+    vocabulary = VOCABULARY if config.softmax_words == 5 else None
+    return SavedModel(config, random_weights(config), "words", vocabulary, "# Mine\n")
+
+
+def written(tmp_path: Path, saved: SavedModel | None = None, **how: bool) -> Path:
+    folder = tmp_path / "model"
+    write_model(folder, saved or saved_model(), **how)
+    return folder
+
+
+def change_config(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    values = json.loads((folder / "config.json").read_text())
+    change(values)
+    (folder / "config.json").write_text(json.dumps(values))
+
+
+def replace_weights(folder: Path, weights: dict[str, Tensor]) -> None:
+    """Other weights, with a checksum that agrees."""
+    path = folder / "weights.safetensors"
+    save_file(weights, path)
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    change_config(folder, lambda values: values["weights"].update(sha256=checksum))
+
+
+def assert_same_bits(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == torch.float32
+        assert torch.equal(found[name].view(torch.int32), value.view(torch.int32)), name
+
+
+@pytest.mark.parametrize("config", [CHARACTERS, WORDS, replace(CHARACTERS, softmax_words=None)])
+def test_saved_model_loads_with_the_same_bits(tmp_path: Path, config: ModelConfig) -> None:
+    saved = saved_model(config)
+
+    loaded = read_model(written(tmp_path, saved))
+
+    assert loaded._replace(weights={}) == saved._replace(weights={})
+    assert_same_bits(loaded.weights, saved.weights)
+
+
+@pytest.mark.parametrize("config", [CHARACTERS, WORDS])
+def test_weights_of_a_model_are_exactly_those_expected(config: ModelConfig) -> None:
+    state_dict = BiLM(config).state_dict()
+
+    assert {name: tuple(value.shape) for name, value in state_dict.items()} == expected_shapes(
+        config
+    )
+
+
+def test_loaded_weights_fit_the_model(tmp_path: Path) -> None:
+    model = BiLM(CHARACTERS)
+    saved = saved_model()._replace(weights=model.state_dict())
+
+    loaded = read_model(written(tmp_path, saved))
+
+    BiLM(loaded.config).load_state_dict(loaded.weights)
+    assert_same_bits(loaded.weights, dict(model.state_dict()))
+
+
+def test_half_precision_takes_half_the_space_and_loads_as_float32(tmp_path: Path) -> None:
+    saved = saved_model()
+    write_model(tmp_path / "half", saved, half=True)
+    write_model(tmp_path / "full", saved)
+
+    loaded = read_model(tmp_path / "half")
+
+    stored = load_file(tmp_path / "half" / "weights.safetensors")
+    assert {value.dtype for value in stored.values()} == {torch.float16}
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["weights"]["dtype"] == (
+        "float16"
+    )
+    for name, value in saved.weights.items():
+        assert loaded.weights[name].dtype == torch.float32
+        torch.testing.assert_close(loaded.weights[name], value, rtol=1e-3, atol=1e-3)
+
+
+def test_value_too_large_for_half_precision_is_refused(tmp_path: Path) -> None:
+    saved = saved_model()
+    saved.weights["softmax.bias"][2] = 1e6
+
+    with pytest.raises(InputError, match=r"softmax\.bias has values beyond float16's range"):
+        written(tmp_path, saved, half=True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_that_share_memory_are_saved(tmp_path: Path) -> None:
+    saved = saved_model()
+    saved.weights["softmax.bias"] = saved.weights["softmax.weight"][:, 0]
+
+    loaded = read_model(written(tmp_path, saved))
+
+    assert torch.equal(loaded.weights["softmax.bias"], saved.weights["softmax.bias"])
+
+
+def test_folder_holds_the_files_it_documents(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.md",
+        "config.json",
+        "vocabulary.txt",
+        "weights.safetensors",
+    ]
+    values = json.loads((folder / "config.json").read_text())
+    assert values["format"] == "elmokit-bilm"
+    assert values["version"] == 1
+    assert values["tokenizer"] == "words"
+    assert values["weights"]["dtype"] == "float32"
+    assert ModelConfig.from_dict(values["model"]) == CHARACTERS
+
+
+def test_all_files_of_a_folder_may_be_read_by_the_same_people(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
+
+
+def test_vocabulary_and_card_are_optional(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "vocabulary.txt").unlink()
+    (folder / "README.md").unlink()
+
+    loaded = read_model(folder)
+
+    assert loaded.vocabulary is None
+    assert loaded.card == ""
+
+
+def test_card_made_for_a_model_tells_its_shape_and_tokenizer(tmp_path: Path) -> None:
+    folder = written(tmp_path, saved_model()._replace(card=""))
+
+    card = read_model(folder).card
+
+    parameters = sum(value.numel() for value in saved_model().weights.values())
+    parameters -= CHARACTERS.encoder.character_size  # type: ignore[union-attr]
+    assert f"| parameters | {parameters:,} |" in card
+    assert "| vectors | 3 layers of 16 numbers per word |" in card
+    assert "| tokenizer | words |" in card
+    assert "Embedder.load(" in card
+
+
+def test_card_of_a_word_input_model_counts_its_words(tmp_path: Path) -> None:
+    folder = written(tmp_path, saved_model(WORDS)._replace(card=""))
+
+    assert "| input | 6 words" in read_model(folder).card
+
+
+def test_folder_that_holds_files_is_replaced_only_by_force(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "notes.txt").write_text("mine")
+
+    with pytest.raises(InputError, match="already holds files"):
+        write_model(folder, saved_model(WORDS))
+    write_model(folder, saved_model(WORDS), force=True)
+
+    assert read_model(folder).config == WORDS
+    assert not (folder / "notes.txt").exists()
+
+
+def test_loaded_weights_outlive_their_folder(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    loaded = read_model(folder)
+
+    path = folder / "weights.safetensors"
+    path.write_bytes(bytes(path.stat().st_size))
+
+    assert_same_bits(loaded.weights, saved_model().weights)
+
+
+def test_native_folder_is_recognised_whole_or_damaged(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    assert is_native(folder)
+
+    (folder / "weights.safetensors").unlink()
+    assert is_native(folder)
+
+    (folder / "config.json").write_text("{}")
+    assert not is_native(folder)
+
+    (folder / "config.json").write_text("{")
+    assert not is_native(folder)
+
+
+def test_other_folders_and_files_are_not_native(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text("{}")
+
+    assert not is_native(tmp_path)
+    assert not is_native(tmp_path / "options.json")
+    assert not is_native(tmp_path / "nowhere")
+
+
+def test_weights_that_do_not_fit_the_config_are_not_written(tmp_path: Path) -> None:
+    saved = saved_model()
+    del saved.weights["softmax.bias"]
+    saved.weights["softmax.weight"] = torch.zeros(4, 8)
+    saved.weights["other"] = torch.zeros(1)
+
+    with pytest.raises(InputError) as caught:
+        written(tmp_path, saved)
+
+    message = str(caught.value)
+    assert "missing softmax.bias" in message
+    assert "softmax.weight is (4, 8) instead of (5, 8)" in message
+    assert "unexpected other" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
+    saved = saved_model()
+    saved.weights["softmax.bias"][0] = torch.nan
+
+    with pytest.raises(FormatError, match=r"softmax\.bias holds NaN or infinite values"):
+        written(tmp_path, saved)
+
+
+def test_vocabulary_of_another_size_is_not_written(tmp_path: Path) -> None:
+    saved = saved_model()._replace(vocabulary=Vocabulary(["the", "cat"]))
+
+    with pytest.raises(InputError, match="vocabulary has 2 words but the model has 5"):
+        written(tmp_path, saved)
+
+
+def test_vocabulary_of_another_size_is_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "vocabulary.txt").write_text("the\ncat\n")
+
+    with pytest.raises(FormatError, match=r"vocabulary\.txt: the vocabulary has 2 words"):
+        read_model(folder)
+
+
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    path = folder / "weights.safetensors"
+    contents = bytearray(path.read_bytes())
+    contents[-1] ^= 1
+    path.write_bytes(contents)
+
+    with pytest.raises(FormatError, match=r"weights\.safetensors: is damaged: its SHA-256"):
+        read_model(folder)
+
+
+def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "weights.safetensors").unlink()
+
+    with pytest.raises(FormatError, match=r"weights\.safetensors: is missing"):
+        read_model(folder)
+
+
+def test_weights_of_another_model_are_refused_in_one_error(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    weights = random_weights(replace(CHARACTERS, cell_size=8, lstm_layers=3))
+    replace_weights(folder, weights)
+
+    with pytest.raises(FormatError) as caught:
+        read_model(folder)
+
+    message = str(caught.value)
+    assert "does not fit config.json" in message
+    assert "missing forward_lstm.layers.0.projection_weight" in message
+    assert "forward_lstm.layers.0.input_weight is (32, 8) instead of (48, 8)" in message
+    assert "forward_lstm.layers.2.{bias, input_weight, recurrent_weight}" in message
+    assert "more are of another shape" in message
+    assert "\n" not in message
+
+
+def test_stored_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    weights = random_weights(CHARACTERS)
+    weights["softmax.bias"][0] = torch.inf
+    replace_weights(folder, weights)
+
+    with pytest.raises(FormatError, match=r"softmax\.bias holds NaN or infinite values"):
+        read_model(folder)
+
+
+def test_pickle_in_place_of_the_weights_is_never_unpickled(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    path = folder / "weights.safetensors"
+    torch.save(random_weights(CHARACTERS), path)
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    change_config(folder, lambda values: values["weights"].update(sha256=checksum))
+
+    with pytest.raises(FormatError, match="is not a safetensors file"):
+        read_model(folder)
+
+
+def test_newer_version_asks_for_an_upgrade(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    change_config(folder, lambda values: values.update(version=2))
+
+    with pytest.raises(FormatError, match=r"is of version 2.*pip install --upgrade elmokit"):
+        read_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values.update(format="other"), "format is 'other'"),
+        (lambda values: values.pop("format"), "format is None"),
+        (lambda values: values.update(version="1"), "version is '1'"),
+        (lambda values: values.update(version=True), "version is True"),
+        (lambda values: values.pop("version"), "version is None"),
+        (lambda values: values.update(model=5), "model is 5; it must be an object"),
+        (lambda values: values["model"].update(cell_size=-1), "cell_size is -1"),
+        (lambda values: values["model"].update(cellsize=1), "did you mean 'cell_size'"),
+        (lambda values: values["model"].pop("token_size"), "token_size"),
+        (lambda values: values.pop("tokenizer"), "tokenizer is None; it must be a text"),
+        (lambda values: values.pop("weights"), "weights is None; it must be an object"),
+        (lambda values: values["weights"].pop("sha256"), "sha256 is None; it must be a text"),
+    ],
+)
+def test_wrong_setting_is_refused_with_its_name(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    folder = written(tmp_path)
+    change_config(folder, change)
+
+    with pytest.raises(FormatError) as caught:
+        read_model(folder)
+
+    assert str(caught.value).startswith(str(folder / "config.json"))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (b"", "is empty"),
+        (b"{", "line 1: is not valid JSON"),
+        (b"[1]", "holds a JSON list; it must hold an object"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"[" * 100_000, "is not valid JSON"),
+        (b'{"version": ' + b"1" * 5000 + b"}", "is not valid JSON"),
+    ],
+)
+def test_config_that_is_no_json_object_is_refused(
+    tmp_path: Path, contents: bytes, message: str
+) -> None:
+    folder = written(tmp_path)
+    (folder / "config.json").write_bytes(contents)
+
+    with pytest.raises(FormatError) as caught:
+        read_model(folder)
+
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"config\.json: cannot be read"):
+        read_model(tmp_path / "nowhere")

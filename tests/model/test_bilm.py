@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from small_models import small_bilm, small_config
+
+from elmokit import BiLM, batch_to_ids
+from elmokit.config import WordEncoderConfig
+from elmokit.model.bilm import distinct_rows
+
+TOLERANCE = 1e-5
+
+
+def test_weights_are_taken_as_they_are_without_random_ones_first():
+    weights = small_bilm().state_dict()
+    bilm = BiLM.from_weights(small_config(), weights)
+    for name, value in bilm.state_dict().items():
+        assert value.data_ptr() == weights[name].data_ptr(), name
+
+
+def test_the_encoder_runs_once_per_distinct_word():
+    bilm = small_bilm()
+    encoded = []
+    bilm.encoder.register_forward_hook(lambda module, inputs, output: encoded.append(len(output)))
+    with torch.no_grad():
+        bilm(batch_to_ids([["a", "b", "a"], ["b", "a"]]))
+    assert encoded == [4]  # a, b and the two markers
+
+
+def test_distinct_rows_lead_back_to_the_rows():
+    rows = torch.randint(0, 3, (200, 3), generator=torch.Generator().manual_seed(0))
+    distinct, occurrences = distinct_rows(rows)
+    assert torch.equal(distinct[occurrences], rows)
+    assert len(distinct) == len(torch.unique(rows, dim=0))
+
+
+def test_rows_whose_hashes_collide_are_still_told_apart(monkeypatch):
+    def same(*args, **kwargs):
+        return torch.zeros(3, dtype=torch.long)
+
+    monkeypatch.setattr(torch, "randint", same)
+    rows = torch.tensor([[1, 2, 3], [4, 5, 6], [1, 2, 3]])
+    distinct, occurrences = distinct_rows(rows)
+    assert len(distinct) == 2
+    assert torch.equal(distinct[occurrences], rows)
+
+
+def test_trimming_a_window_changes_nothing():
+    bilm = small_bilm()
+    ids = batch_to_ids([["a", "abcdef", "x" * 48, "y" * 60, "", "한국어"]])[0]
+    with torch.no_grad():
+        trimmed = bilm.encoder(ids)
+        whole = torch.cat([bilm.encoder.convolve(word[None]) for word in ids])
+        for highway in bilm.encoder.highways:
+            whole = highway(whole)
+        whole = bilm.encoder.projection(whole)
+    torch.testing.assert_close(trimmed, whole, atol=TOLERANCE, rtol=0)
+
+
+def test_many_words_are_encoded_in_groups_of_similar_length():
+    bilm = small_bilm()
+    words = [["w" * (number % 47)] for number in range(1200)]
+    ids = batch_to_ids(words)[:, 0]
+    with torch.no_grad():
+        together = bilm.encoder(ids)
+        alone = torch.cat([bilm.encoder(word[None]) for word in ids[:60]])
+    torch.testing.assert_close(together[:60], alone, atol=TOLERANCE, rtol=0)
+
+
+def test_rows_that_a_batch_lacks_keep_their_state():
+    bilm = small_bilm()
+    with torch.no_grad():
+        _, three = bilm(batch_to_ids([["a"], ["b", "c"], ["d"]]))
+        _, after = bilm(batch_to_ids([["e", "f"]]), three)
+    for before_part, after_part in zip(three.forward, after.forward, strict=True):
+        assert torch.equal(before_part[:, 1:], after_part[:, 1:])
+        assert not torch.equal(before_part[:, 0], after_part[:, 0])
+
+
+def test_a_larger_batch_starts_its_new_rows_from_zero():
+    bilm = small_bilm()
+    ids = batch_to_ids([["a"], ["b", "c"]])
+    with torch.no_grad():
+        _, one = bilm(ids[:1, :1])
+        layers, _ = bilm(ids, one)
+        fresh, _ = bilm(ids)
+    torch.testing.assert_close(layers.vectors[:, 1], fresh.vectors[:, 1], atol=TOLERANCE, rtol=0)
+    assert (layers.vectors[:, 0] - fresh.vectors[:, 0]).abs().max() > 1e-3
+
+
+def test_word_ids_are_looked_up_and_wrapped_in_their_markers():
+    bilm = small_bilm(encoder=WordEncoderConfig(5, begin_id=4, end_id=5))
+    ids = torch.tensor([[1, 2, 3], [2, 0, 0]])
+    with torch.no_grad():
+        layers, _ = bilm(ids)
+    table = bilm.encoder.words.weight
+    assert torch.equal(layers.vectors[0, 1, :3, :6], table[[4, 2, 5]])
+    assert layers.mask.tolist() == [[True] * 5, [True] * 3 + [False] * 2]
+    assert layers.vectors[:, 1, 3:].eq(0).all()
+
+
+@pytest.mark.parametrize("precision", ["exact", "fast"])
+def test_both_precisions_are_near(precision):
+    bilm = small_bilm(token_size=32, cell_size=64, scale=1.0)
+    ids = batch_to_ids([["The", "river", "bank", "."], ["Money"]])
+    with torch.no_grad():
+        exact, _ = bilm(ids)
+        layers, _ = bilm(ids, None, precision)
+    near = torch.cosine_similarity(exact.vectors, layers.vectors, dim=-1)[:, exact.mask]
+    assert near.min() > 0.99

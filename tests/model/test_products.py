@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from elmokit.model import products
+from elmokit.model.products import (
+    BFloat16Product,
+    Int8Product,
+    PackedProduct,
+    PlainProduct,
+    best_product,
+)
+
+ROWS = [1, 2, 5, 130, 600]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("kind", [PlainProduct, PackedProduct])
+def test_exact_products_are_what_torch_gives(kind, rows):
+    weight, inputs = torch.randn(24, 16), torch.randn(rows, 16)
+    torch.testing.assert_close(kind(weight)(inputs), inputs @ weight.t(), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "error"), [(BFloat16Product, 0.01), (Int8Product, 0.02)])
+@pytest.mark.parametrize("rows", ROWS)
+def test_fast_products_are_near(kind, error, rows):
+    torch.manual_seed(0)
+    weight, inputs = torch.randn(64, 128), torch.randn(rows, 128)
+    exact = inputs @ weight.t()
+    result = kind(weight)(inputs)
+    assert result.dtype == torch.float32
+    assert (result - exact).norm() / exact.norm() < error
+
+
+def test_eight_bit_products_of_zeros_are_zero_not_nan():
+    assert torch.equal(Int8Product(torch.zeros(4, 8))(torch.zeros(2, 8)), torch.zeros(2, 4))
+
+
+def test_a_row_of_large_numbers_does_not_blur_the_others():
+    torch.manual_seed(0)
+    weight, inputs = torch.randn(32, 64), torch.randn(2, 64)
+    inputs[1] *= 1000
+    exact = inputs @ weight.t()
+    result = Int8Product(weight)(inputs)
+    assert (result[0] - exact[0]).norm() / exact[0].norm() < 0.02
+
+
+def test_fast_takes_bfloat16_before_eight_bits_and_both_before_float32(monkeypatch):
+    weight = torch.randn(4, 4)
+    for has_bfloat16, has_int8, expected in (
+        (True, True, BFloat16Product),
+        (False, True, Int8Product),
+        (False, False, PackedProduct),
+    ):
+        monkeypatch.setattr(products, "has_bfloat16", lambda device, answer=has_bfloat16: answer)
+        monkeypatch.setattr(products, "has_int8", lambda device, answer=has_int8: answer)
+        assert isinstance(best_product(weight, "fast"), expected)
+
+
+def test_exact_is_never_anything_but_the_weight_s_own_precision():
+    assert isinstance(best_product(torch.randn(4, 4), "exact"), PackedProduct)
+    assert isinstance(best_product(torch.randn(4, 4, dtype=torch.float64), "exact"), PlainProduct)

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from elmokit.cli import elmo
+from runs.command_line_reference import reference
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def test_the_command_line_reference_is_what_help_says():
+    page = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert page == reference(), "run: python -m runs.command_line_reference"
+
+
+def test_every_command_is_in_the_readme():
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    for name in elmo.commands:
+        assert f"elmo {name}" in readme
+
+
+def test_every_folder_of_the_package_is_in_architecture_and_readme():
+    folders = [path.name for path in (REPOSITORY / "elmokit").iterdir() if path.is_dir()]
+    for document in ("ARCHITECTURE.md", "README.md"):
+        text = (REPOSITORY / document).read_text(encoding="utf-8")
+        assert not [name for name in folders if name not in text and name != "__pycache__"]

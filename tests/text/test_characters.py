@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from elmokit.errors import ElmoWarning, InputError
+from elmokit.text.characters import UnusualWords, batch_to_ids, character_ids
+
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = 257, 258, 259, 260, 261
+
+
+def spelled(word: str, max_characters: int = 50) -> list[int]:
+    return character_ids([word], max_characters)[0].tolist()
+
+
+def test_a_word_is_its_bytes_plus_one_between_marks():
+    assert spelled("cat") == [BEGIN_WORD, 100, 98, 117, END_WORD] + [PADDING] * 45
+
+
+def test_a_word_longer_than_the_limit_keeps_its_end_marker():
+    ids = spelled("a" * 60)
+    assert len(ids) == 50
+    assert ids[0] == BEGIN_WORD
+    assert ids[1:49] == [98] * 48
+    assert ids[49] == END_WORD
+
+
+def test_the_cut_is_by_bytes_and_may_split_a_character():
+    ids = spelled("한" * 17)
+    assert ids[1:49] == [byte + 1 for byte in ("한" * 16).encode()]
+    assert spelled("é" * 3, max_characters=5)[1:4] == [0xC3 + 1, 0xA9 + 1, 0xC3 + 1]
+
+
+def test_sentence_markers_in_the_text_mean_the_markers():
+    assert spelled("<S>")[:4] == [BEGIN_WORD, BEGIN_SENTENCE, END_WORD, PADDING]
+    assert spelled("</S>")[:4] == [BEGIN_WORD, END_SENTENCE, END_WORD, PADDING]
+
+
+def test_an_empty_word_is_two_marks():
+    assert spelled("")[:3] == [BEGIN_WORD, END_WORD, PADDING]
+
+
+def test_nul_is_a_byte_like_any_other():
+    assert spelled("\0")[:3] == [BEGIN_WORD, 1, END_WORD]
+
+
+def test_lone_surrogates_are_dropped():
+    assert spelled("a\ud800b") == spelled("ab")
+
+
+def test_byte_255_stays_below_the_marks():
+    assert character_ids(["ÿ"]).max() == PADDING
+    assert spelled("ÿ")[1:3] == [0xC3 + 1, 0xBF + 1]
+
+
+def test_batches_are_padded_with_zeros():
+    ids = batch_to_ids([["a", "b"], ["c"], []])
+    assert ids.shape == (3, 2, 50)
+    assert ids.dtype == torch.int64
+    assert ids[1, 1].eq(0).all()
+    assert ids[2].eq(0).all()
+    assert np.array_equal(ids[0, 1].numpy(), character_ids(["b"])[0])
+
+
+def test_an_empty_batch_has_no_rows():
+    assert batch_to_ids([]).shape == (0, 0, 50)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ("The river bank", "expected a list of sentences"),
+        (["The river bank"], "sentence 0 is 'The river bank'"),
+        ([["The", 3]], "word 1 of sentence 0 is 3 (int), not a string"),
+        ([["ok"], [None]], "word 0 of sentence 1 is None"),
+        ([{"a": 1}], "not a list of words"),
+    ],
+)
+def test_what_is_no_list_of_sentences_is_refused_in_one_line(sentences, message):
+    with pytest.raises(InputError) as refused:
+        batch_to_ids(sentences)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_each_kind_of_unusual_word_is_reported_once_and_always_counted():
+    unusual = UnusualWords()
+    words = ["", "\0", "a\udfff", "x" * 49, "<S>"]
+    for word in words:
+        with pytest.warns(ElmoWarning, match="a word is"):
+            unusual.note(word)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for word in words:
+            unusual.note(word, occurrences=2)
+    assert unusual.counts == {"empty": 3, "nul": 3, "surrogate": 3, "cut": 3, "marker": 3}
+
+
+@pytest.mark.parametrize("word", ["cat", "é" * 24, "한" * 16, "🙂" * 12, "x" * 48, "<UNK>"])
+def test_ordinary_words_are_not_reported(word):
+    assert UnusualWords().kinds(word) == ()
