@@ -1,0 +1,1 @@
+"""The same model where people already work: old code changes its import line."""

@@ -1,0 +1,155 @@
+"""`ElmoEmbedder` of AllenNLP 0.9, which later versions removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from elmokit.config import check_size
+from elmokit.embedder import Embedder, Vectors
+from elmokit.errors import InputError
+from elmokit.formats.models import Location
+from elmokit.formats.published import find_published
+from elmokit.formats.vectors import SentenceKeys, write_hdf5
+from elmokit.text.characters import Sentence, check_sentences, short
+
+DEFAULT_OPTIONS_FILE = find_published("original").options[0]
+DEFAULT_WEIGHT_FILE = find_published("original").weights[0]
+
+OutputFormat = Literal["all", "top", "average"]
+
+
+class ElmoEmbedder:
+    """Layers of sentences as NumPy arrays, and files of them.
+
+    Args:
+        options_file: A path or an address.
+        weight_file: A path or an address; None where `options_file` is the folder of a model.
+        cuda_device: Number of the GPU; -1 is the processor.
+        stateful: Continue the batch before, row by row, as AllenNLP does.
+    """
+
+    def __init__(
+        self,
+        options_file: Location = DEFAULT_OPTIONS_FILE,
+        weight_file: Location | None = DEFAULT_WEIGHT_FILE,
+        cuda_device: int = -1,
+        stateful: bool = True,
+    ) -> None:
+        self.embedder = Embedder.load(
+            options_file,
+            weight_file,
+            device=device_of(cuda_device),
+            state="carry" if stateful else "zero",
+        )
+
+    def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
+        """All layers (batch, layers, words, size), zero on padding, and the mask (batch, words)."""
+        arrays = self.embed_batch(batch)
+        config = self.embedder.config
+        device = next(self.embedder.bilm.parameters()).device
+        longest = max((len(sentence) for sentence in batch), default=0)
+        shape = (len(batch), config.layer_count, longest, config.vector_size)
+        embeddings = torch.zeros(shape, device=device)
+        mask = torch.zeros(len(batch), longest, dtype=torch.bool, device=device)
+        for row, array in enumerate(arrays):
+            embeddings[row, :, : array.shape[1]] = torch.from_numpy(array)
+            mask[row, : array.shape[1]] = True
+        return embeddings, mask
+
+    def embed_sentence(self, sentence: Sentence) -> Vectors:
+        """All layers (layers, words, size) of one sentence of words."""
+        return self.embed_batch([sentence])[0]
+
+    def embed_batch(self, batch: Sequence[Sentence]) -> list[Vectors]:
+        """All layers (layers, words, size) of each sentence; they are one batch."""
+        return self.embedder.embed_layers(batch)
+
+    def embed_sentences(
+        self, sentences: Iterable[Sentence], batch_size: int = 64
+    ) -> Iterator[Vectors]:
+        """All layers (layers, words, size) of any number of sentences, one after the other."""
+        check_size("batch_size", batch_size)
+        if isinstance(sentences, str | bytes):
+            check_sentences(sentences)
+        remaining = iter(sentences)
+        batches = iter(lambda: list(islice(remaining, batch_size)), [])
+        return (vectors for batch in batches for vectors in self.embed_batch(batch))
+
+    def embed_file(
+        self,
+        input_file: Iterable[str],
+        output_file_path: str | Path,
+        output_format: OutputFormat = "all",
+        batch_size: int = 64,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """Embed the lines of an open file into HDF5, in the layout of `allennlp elmo`.
+
+        Args:
+            input_file: A sentence per line, words separated by blanks; a blank line has no words.
+            output_file_path: The HDF5 file.
+            output_format: "all" layers (layers, words, size), the "top" one or the "average" of
+                them (words, size).
+            batch_size: Sentences read at once.
+            forget_sentences: Leave `sentence_to_index` out.
+            use_sentence_keys: Name each dataset by its sentence, not by its line.
+        """
+        if output_format not in get_args(OutputFormat):
+            allowed = ", ".join(map(repr, get_args(OutputFormat)))
+            raise InputError(f"output_format is {output_format!r}; use one of {allowed}")
+        sentences = read_sentences(input_file)
+        if use_sentence_keys:
+            # Now, not after hours of computing.
+            keys = SentenceKeys(output_file_path)
+            for sentence in sentences:
+                keys.add(sentence)
+        layers = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
+        arrays = (reduce_layers(array, output_format) for array in layers)
+        write_hdf5(
+            output_file_path,
+            zip(sentences, arrays, strict=True),
+            keep_sentences=not forget_sentences,
+            sentence_keys=use_sentence_keys,
+        )
+
+    def reset_state(self) -> None:
+        """Forget the batches read so far."""
+        self.embedder.reset_state()
+
+
+def reduce_layers(layers: Vectors, output_format: OutputFormat) -> Vectors:
+    """From (layers, words, size) to what the format keeps of it."""
+    if output_format == "all":
+        return layers
+    return layers[-1] if output_format == "top" else layers.mean(0)
+
+
+def read_sentences(input_file: Iterable[str]) -> list[str]:
+    """The lines of an open text file, without blanks around them."""
+    if isinstance(input_file, str | bytes | Path):
+        raise InputError(f"input_file is {short(input_file)}; give the open file: open(name)")
+    sentences = []
+    for number, line in enumerate(input_file, start=1):
+        if not isinstance(line, str):
+            raise InputError(f"line {number} of the input is {short(line)}; open the file as text")
+        sentences.append(line.strip())
+    return sentences
+
+
+def device_of(cuda_device: int) -> str:
+    """The name of AllenNLP's device number."""
+    if cuda_device < 0:
+        return "cpu"
+    if cuda_device >= torch.cuda.device_count():
+        raise InputError(
+            f"cuda_device is {cuda_device}, but there are {torch.cuda.device_count()} GPUs here; "
+            "use -1 for the processor"
+        )
+    return f"cuda:{cuda_device}"

@@ -1,0 +1,317 @@
+"""The TF-Hub module's calls, against the embedder."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracle import TOLERANCE, assert_agree
+from random_models import random_options, random_weights, write_files
+
+from elmokit.adaptors import tensorflow_hub as hub
+from elmokit.embedder import Embedder
+from elmokit.errors import ElmoError, ElmoWarning, InputError
+
+HUB = "https://tfhub.dev/google/elmo/3"
+TEXTS = ["the cat is on the mat", "dogs are in the fog"]
+TOKENS = {
+    "tokens": [["the", "cat", "is", "on", "the", "mat"], ["dogs", "are", "in", "the", "fog", ""]],
+    "sequence_len": [6, 5],
+}
+SENTENCES = [text.split() for text in TEXTS]
+
+Files = tuple[Path, Path]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small models are fastest on one thread, all the more on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    options = random_options(layers=2, projection=8)
+    return write_files(tmp_path_factory.mktemp("model"), options, random_weights(options, seed=5))
+
+
+@pytest.fixture(scope="module")
+def layers(files: Files) -> list[np.ndarray]:
+    """(layers, words, size) of the two sentences."""
+    return Embedder.load(*files).embed_layers(SENTENCES)
+
+
+@pytest.fixture
+def module(files: Files) -> hub.Module:
+    return hub.Module(files)
+
+
+def rows(tensor: torch.Tensor) -> list[np.ndarray]:
+    """Each sentence's part of (batch, words, size), padding cut off."""
+    found = tensor.detach().numpy()
+    return [row[: len(sentence)] for row, sentence in zip(found, SENTENCES, strict=True)]
+
+
+# Outputs
+
+
+@pytest.mark.parametrize(("inputs", "signature"), [(TEXTS, "default"), (TOKENS, "tokens")])
+def test_outputs_are_what_the_embedder_gives(
+    module: hub.Module, layers: list[np.ndarray], inputs: Any, signature: str
+) -> None:
+    outputs = module(inputs, signature=signature, as_dict=True)
+
+    assert {name: tuple(tensor.shape) for name, tensor in outputs.items()} == {
+        "word_emb": (2, 6, 8),
+        "lstm_outputs1": (2, 6, 16),
+        "lstm_outputs2": (2, 6, 16),
+        "elmo": (2, 6, 16),
+        "default": (2, 16),
+        "sequence_len": (2,),
+    }
+    assert_agree(rows(outputs["word_emb"]), [sentence[0, :, :8] for sentence in layers])
+    assert_agree(rows(outputs["lstm_outputs1"]), [sentence[1] for sentence in layers])
+    assert_agree(rows(outputs["lstm_outputs2"]), [sentence[2] for sentence in layers])
+    assert_agree(rows(outputs["elmo"]), [sentence.mean(0) for sentence in layers])
+    means = [sentence.mean((0, 1)) for sentence in layers]
+    assert_agree(list(outputs["default"].detach().numpy()), means)
+    assert outputs["sequence_len"].tolist() == [6, 5]
+
+
+def test_padded_positions_are_zero(module: hub.Module) -> None:
+    outputs = module(TOKENS, signature="tokens", as_dict=True)
+
+    for name in ("word_emb", "lstm_outputs1", "lstm_outputs2", "elmo"):
+        assert not outputs[name][1, 5:].any()
+
+
+def test_call_without_as_dict_gives_the_default_output(module: hub.Module) -> None:
+    assert torch.equal(module(TEXTS), module(TEXTS, as_dict=True)["default"])
+
+
+def test_state_is_zero_so_that_calls_and_batch_mates_change_nothing(module: hub.Module) -> None:
+    together = module(TEXTS)
+    alone = module(TEXTS[1:])
+
+    assert torch.equal(module(TEXTS), together)
+    assert torch.allclose(alone[0], together[1], rtol=0, atol=TOLERANCE)
+
+
+def test_empty_pieces_between_spaces_are_dropped(module: hub.Module) -> None:
+    outputs = module(["  the  cat ", ""], as_dict=True)
+
+    assert outputs["sequence_len"].tolist() == [2, 0]
+    assert torch.allclose(outputs["elmo"][:1], module(["the cat"], as_dict=True)["elmo"])
+    assert not outputs["default"][1].any()
+
+
+def test_only_spaces_split_a_text(module: hub.Module) -> None:
+    assert module(["a\tb c"], as_dict=True)["sequence_len"].tolist() == [2]
+
+
+def test_tokens_keep_the_length_they_were_padded_to(module: hub.Module) -> None:
+    padded = {"tokens": [["the", "cat", "", ""]], "sequence_len": [2]}
+
+    outputs = module(padded, signature="tokens", as_dict=True)
+
+    assert outputs["elmo"].shape == (1, 4, 16)
+    assert torch.allclose(outputs["default"], module(["the cat"]), atol=TOLERANCE)
+
+
+def test_arrays_and_tensors_are_taken_for_lists(module: hub.Module) -> None:
+    arrays = {
+        "tokens": np.array(TOKENS["tokens"]),
+        "sequence_len": torch.tensor(TOKENS["sequence_len"]),
+    }
+
+    assert torch.equal(module(np.array(TEXTS)), module(TEXTS))
+    assert torch.equal(module(arrays, signature="tokens"), module(TOKENS, signature="tokens"))
+    lengths = list(np.array(TOKENS["sequence_len"]))
+    assert torch.equal(
+        module({**TOKENS, "sequence_len": lengths}, signature="tokens"), module(TEXTS)
+    )
+
+
+def test_words_that_are_cut_are_reported_once(module: hub.Module) -> None:
+    with pytest.warns(ElmoWarning, match="longer than the model reads"):
+        module(["a" * 60])
+    module(["b" * 60])
+
+
+# Training
+
+
+@pytest.mark.parametrize("trainable", [False, True, "lstm"])
+def test_trainable_says_what_gets_gradients(files: Files, trainable: Any) -> None:
+    module = hub.Module(files, trainable=trainable)
+
+    learning = {name.split(".")[0] for name, p in module.bilm.named_parameters() if p.requires_grad}
+    assert learning == ({"forward_lstm", "backward_lstm"} if trainable == "lstm" else set())
+    assert all(p.requires_grad == bool(trainable) for p in module.mix.parameters())
+    if trainable:
+        module(TEXTS).square().sum().backward()
+        assert all(p.grad.any() for p in module.parameters() if p.requires_grad)
+
+
+def test_trained_scalars_decide_the_mix(files: Files, layers: list[np.ndarray]) -> None:
+    module = hub.Module(files, trainable=True)
+    with torch.no_grad():
+        module.mix.weights.copy_(torch.tensor([0.0, 0.0, 50.0]))
+        module.mix.gamma.fill_(2.0)
+
+    found = module(TEXTS, as_dict=True)["elmo"]
+
+    assert_agree(rows(found), [2 * sentence[2] for sentence in layers])
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_module_can_be_copied_and_pickled(module: hub.Module, duplicate: Any) -> None:
+    assert torch.equal(duplicate(module)(TEXTS), module(TEXTS))
+
+
+# What a spec may be
+
+
+def test_folder_is_a_spec(files: Files, module: hub.Module) -> None:
+    assert torch.equal(hub.Module(str(files[0].parent))(TEXTS), module(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(f"https://tfhub.dev/google/elmo/{version}" for version in (1, 2, 3)),
+        "http://tfhub.dev/google/elmo/2?tf-hub-format=compressed",
+        "https://www.kaggle.com/models/google/elmo/frameworks/tensorFlow1/variations/elmo",
+        "https://www.kaggle.com/models/google/elmo/TensorFlow1/elmo/3",
+        "https://storage.googleapis.com/tfhub-modules/google/elmo/3.tar.gz",
+    ],
+)
+def test_address_of_the_hub_loads_the_chosen_model_with_one_warning(
+    files: Files, module: hub.Module, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMOKIT_HUB_MODEL", f"{files[0]} {files[1]}")
+
+    with pytest.warns(ElmoWarning, match="weights differ") as caught:
+        found = hub.Module(address)
+
+    assert [warning.filename for warning in caught] == [__file__]
+    assert torch.equal(found(TEXTS), module(TEXTS))
+
+
+def test_chosen_model_may_be_a_folder_with_a_space_in_its_name(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    for file in files:
+        (folder / file.name).write_bytes(file.read_bytes())
+    pair = f"'{folder / files[0].name}' '{folder / files[1].name}'"
+
+    for chosen in (str(folder), pair):
+        monkeypatch.setenv("ELMOKIT_HUB_MODEL", chosen)
+        with pytest.warns(ElmoWarning, match="the hub is gone"):
+            assert hub.Module(HUB)(TEXTS).shape == (2, 16)
+
+
+def test_address_of_the_hub_without_a_chosen_model_loads_the_bundled_one(
+    files: Files, module: hub.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundled = Embedder.load(*files)
+    monkeypatch.delenv("ELMOKIT_HUB_MODEL", raising=False)
+    monkeypatch.setattr(Embedder, "load", lambda: bundled)
+
+    with pytest.warns(ElmoWarning, match="the bundled model is used instead"):
+        assert torch.equal(hub.Module(HUB)(TEXTS), module(TEXTS))
+
+
+def test_address_of_the_hub_without_any_model_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nothing_bundled() -> Embedder:
+        raise InputError("no model is bundled")
+
+    monkeypatch.delenv("ELMOKIT_HUB_MODEL", raising=False)
+    monkeypatch.setattr(Embedder, "load", nothing_bundled)
+
+    with pytest.raises(InputError, match=r"set ELMOKIT_HUB_MODEL .*no model is bundled"):
+        hub.Module(HUB)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ("no-such-folder", "ELMOKIT_HUB_MODEL: no-such-folder: there is no such"),
+        ("one two three", "3 names; give one folder or two files"),
+        ("'one two", "No closing quotation"),
+    ],
+)
+def test_chosen_model_that_cannot_be_is_one_line(
+    chosen: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMOKIT_HUB_MODEL", chosen)
+
+    with pytest.raises(InputError, match=message) as error:
+        hub.Module(HUB)
+
+    assert "\n" not in str(error.value)
+
+
+# What cannot work is one line
+
+
+def test_inputs_that_cannot_work_are_one_line(files: Files, module: hub.Module) -> None:
+    tokens = TOKENS["tokens"]
+    calls: dict[str, Any] = {
+        "expected a list of texts, got one; write": lambda: module("the cat"),
+        "text 0 is 1": lambda: module([1]),
+        "inputs is None": lambda: module(None),
+        'needs signature="tokens"': lambda: module(TOKENS),
+        "needs a dict": lambda: module(TEXTS, signature="tokens"),
+        "the signature 'tokens' needs": lambda: module({"tokens": tokens}, signature="tokens"),
+        "use 'default' or 'tokens'": lambda: module(TEXTS, signature="words"),
+        "1 lengths for 2 sentences": lambda: module(
+            {"tokens": tokens, "sequence_len": [6]}, signature="tokens"
+        ),
+        "sentence 1 is 7; it must be a whole number from 0 to 6": lambda: module(
+            {"tokens": tokens, "sequence_len": [6, 7]}, signature="tokens"
+        ),
+        "is 5.0; it must": lambda: module(
+            {"tokens": tokens, "sequence_len": [6, 5.0]}, signature="tokens"
+        ),
+        "sentence 0 is 'the cat'": lambda: module(
+            {"tokens": ["the cat"], "sequence_len": [2]}, signature="tokens"
+        ),
+        "use True, False or 'lstm'": lambda: hub.Module(files, trainable="all"),
+        r"give \(options, weights\)": lambda: hub.Module(files[:1]),
+        "not the hub's ELMo": lambda: hub.Module("https://tfhub.dev/google/nnlm/1"),
+        "there is no such file": lambda: hub.Module("no-such-folder"),
+    }
+    for message, call in calls.items():
+        with pytest.raises(ElmoError, match=message) as error:
+            call()
+        assert isinstance(error.value, InputError)
+        assert "\n" not in str(error.value)
+
+
+def test_model_that_reads_words_is_refused(tmp_path: Path) -> None:
+    options = random_options(word_input=True)
+    folder = write_files(tmp_path, options, random_weights(options, words=5))
+
+    with pytest.raises(InputError, match="reads words"):
+        hub.Module(folder)
+
+
+def test_good_call_warns_of_nothing(files: Files) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hub.Module(files, trainable=True, name="elmo_module")(TEXTS)
