@@ -1,0 +1,336 @@
+# ruff: noqa: RUF001 (characters that look alike are the point here)
+import gzip
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmokit.errors import ConfigError
+from elmokit.text.tokenizer import (
+    LONGEST_SENTENCE,
+    DefaultTokenizer,
+    Token,
+    Tokenizer,
+    WhitespaceTokenizer,
+    load_tokenizer,
+)
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+EWT = DATA / "ud-ewt" / "en_ewt-ud-dev.conllu.gz"
+CONLL = DATA / "conll2003" / "eng.testa.gz"
+BOTH = pytest.mark.parametrize("tokenizer", [DefaultTokenizer(), WhitespaceTokenizer()])
+
+
+def texts(sentences: list[list[Token]]) -> list[list[str]]:
+    return [[token.text for token in sentence] for sentence in sentences]
+
+
+def split(text: str) -> list[list[str]]:
+    return texts(DefaultTokenizer().sentences(text))
+
+
+def words(text: str) -> str:
+    return " ".join(token.text for token in DefaultTokenizer().words(text))
+
+
+# What must hold for any text
+
+
+MARKS = [
+    '"',
+    "''",
+    "``",
+    "'",
+    "’",
+    "”",
+    "(",
+    "。",
+    "…",
+    "$",
+    "n't",
+    "'s",
+    "cannot",
+    "Mr.",
+    "U.S.",
+    "😀",
+    "한",
+    "你",
+    "か",
+]
+STRANGE = [" ", ". ", "\n\n", "\ud800", "\0", "\u3000", "\x1c", "\x85", "\u200d", "\u0301"]
+AWKWARD = st.sampled_from(MARKS + STRANGE)
+ANY_TEXT = st.lists(AWKWARD | st.characters() | st.text(max_size=8), max_size=20).map("".join)
+
+
+@BOTH
+@given(text=ANY_TEXT)
+@settings(max_examples=200, deadline=None)
+def test_every_character_but_blanks_is_kept_in_place_and_in_order(tokenizer: Tokenizer, text: str):
+    tokens = tokenizer.words(text)
+
+    assert "".join(token.text for token in tokens) == "".join(text.split())
+    assert all(token.text == text[token.start : token.end] for token in tokens)
+    assert all(token.text.split() == [token.text] for token in tokens)
+
+
+@BOTH
+@given(text=ANY_TEXT)
+@settings(max_examples=100, deadline=None)
+def test_words_are_those_of_all_sentences_and_no_sentence_is_empty(tokenizer: Tokenizer, text: str):
+    sentences = tokenizer.sentences(text)
+
+    assert [token for sentence in sentences for token in sentence] == tokenizer.words(text)
+    assert all(sentences)
+
+
+@BOTH
+@pytest.mark.parametrize("text", ["", " ", "\n", " \n\t\r\n \u3000"])
+def test_text_without_a_word_has_no_sentence(tokenizer: Tokenizer, text: str):
+    assert tokenizer.sentences(text) == []
+    assert tokenizer.words(text) == []
+
+
+@BOTH
+def test_every_character_of_unicode_is_kept(tokenizer: Tokenizer):
+    text = " ".join(map(chr, range(0x11000)))
+
+    assert "".join(token.text for token in tokenizer.words(text)) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "(", '"', ".", "!", "'", " ", "\n", "a b. ", "你好吗我很好。", "สวัสดี", "don't "]
+)
+def test_a_long_line_takes_time_in_proportion_to_its_length(unit: str):
+    def seconds(length: int) -> float:
+        text = (unit * length)[:length]
+        start = time.perf_counter()
+        DefaultTokenizer().words(text)
+        return time.perf_counter() - start
+
+    seconds(1000)
+
+    # 4 would be linear and 16 quadratic; a busy machine makes one measurement unreliable.
+    assert any(seconds(80_000) < 10 * seconds(20_000) + 0.05 for _ in range(5))
+
+
+def test_threads_get_what_one_thread_gets():
+    text = 'He said, "I can\'t." Mr. Day left (at 5 p.m.). 今天天气很好。'
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(DefaultTokenizer().sentences, [text] * 64))
+
+    assert all(result == DefaultTokenizer().sentences(text) for result in results)
+
+
+# English, by the conventions of the Penn Treebank
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I don't know.", "I do n't know ."),
+        ("They can't, won't, and cannot.", "They ca n't , wo n't , and can not ."),
+        ("John's dog, the dogs' bowl", "John 's dog , the dogs ' bowl"),
+        ("We'll see; I'm sure you've won.", "We 'll see ; I 'm sure you 've won ."),
+        ("Mr. and Mrs. Day live in the U.S. now.", "Mr. and Mrs. Day live in the U.S. now ."),
+        ('He said "yes".', 'He said " yes " .'),
+        ("“Don’t,” she said.", "“ Do n’t , ” she said ."),
+        ("``Hello,'' she said.", "`` Hello , '' she said ."),
+        ("''Hello,'' she said.", "'' Hello , '' she said ."),
+        ("It cost $3.50 (or 10% of 1,000).", "It cost $ 3.50 ( or 10 % of 1,000 ) ."),
+        ("A well-known 25-year-old -- or so.", "A well-known 25-year-old -- or so ."),
+        ("Wait... what?! No…", "Wait ... what ? ! No …"),
+        ("At 10:30, £5 and €7.", "At 10:30 , £ 5 and € 7 ."),
+        ("I'm gonna go", "I 'm gon na go"),
+    ],
+)
+def test_english_words_are_those_of_the_penn_treebank(text: str, expected: str):
+    assert words(text) == expected
+
+
+def test_period_that_ends_a_sentence_is_a_word_even_after_an_abbreviation():
+    assert words("He left at 5 p.m.") == "He left at 5 p.m ."
+
+
+def test_sentences_end_at_their_marks_but_not_at_abbreviations():
+    text = 'Dr. Day came at 5 p.m. on Jan. 3. "Why?" he asked. It cost $3.5 million! Did it?'
+
+    assert [" ".join(sentence) for sentence in split(text)] == [
+        "Dr. Day came at 5 p.m. on Jan. 3 .",
+        '" Why ? " he asked .',
+        "It cost $ 3.5 million !",
+        "Did it ?",
+    ]
+
+
+def test_closing_quote_stays_with_its_sentence():
+    assert split('He said "Hi." Then he left.') == [
+        ["He", "said", '"', "Hi", ".", '"'],
+        ["Then", "he", "left", "."],
+    ]
+
+
+def test_quotation_is_one_sentence_whose_periods_are_words():
+    assert split('He said: "I came. I saw Mr. Day."') == [
+        ["He", "said", ":", '"', "I", "came", ".", "I", "saw", "Mr.", "Day", ".", '"']
+    ]
+
+
+def test_blank_line_ends_a_sentence_and_a_line_break_does_not():
+    assert split("A title\n \nIt goes\non here.\r\n\r\nEnd") == [
+        ["A", "title"],
+        ["It", "goes", "on", "here", "."],
+        ["End"],
+    ]
+
+
+def test_sentences_of_a_paragraph_do_not_depend_on_the_others():
+    first, second = 'He said "no. Never', 'Why?" he asked. Yes.'
+
+    assert split(f"{first}\n\n{second}") == split(first) + split(second)
+
+
+def test_long_paragraph_is_cut_into_the_sentences_it_would_have_alone():
+    sentence = "Mr. Day can't say why he came here, but he did. "
+
+    assert split(sentence * 500) == split(sentence) * 500
+
+
+def test_sentence_beyond_the_limit_is_cut_between_words():
+    sentences = DefaultTokenizer().sentences("word " * LONGEST_SENTENCE)
+
+    assert {token.text for sentence in sentences for token in sentence} == {"word"}
+    assert max(sentence[-1].end - sentence[0].start for sentence in sentences) <= LONGEST_SENTENCE
+
+
+# Other scripts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("나는 학생이다. 서울에 산다! 정말?", ["나는 학생이다 .", "서울에 산다 !", "정말 ?"]),
+        ("我来了。你呢？", ["我 来 了 。", "你 呢 ？"]),
+        ("東京タワーだ。「はい」", ["東 京 タワー だ 。", "「 は い 」"]),
+        ("كيف حالك؟ بخير، شكرا.", ["كيف حالك ؟", "بخير ، شكرا ."]),
+        ("यह है। क्या?", ["यह है ।", "क्या ?"]),
+        ("یہ ہے۔ اچھا۔", ["یہ ہے ۔", "اچھا ۔"]),
+        ("Ինչպե՞ս ես։ Լավ։", ["Ինչպե՞ս ես ։", "Լավ ։"]),
+        ("ሰላም። እንዴት ነህ፧", ["ሰላም ።", "እንዴት ነህ ፧"]),
+        ("צה״ל כאן. מה?", ["צה״ל כאן .", "מה ?"]),
+        ("Привет, мир! «Да».", ["Привет , мир !", "« Да » ."]),
+        ("¿Qué? ¡No! L’été…", ["¿ Qué ?", "¡ No !", "L’été …"]),
+        ("สวัสดีครับ คุณสบายดีไหม", ["สวัสดีครับ คุณสบายดีไหม"]),
+        ("٣٫٥ و ١٬٠٠٠", ["٣٫٥ و ١٬٠٠٠"]),
+    ],
+)
+def test_sentence_ends_and_punctuation_of_every_script_are_seen(text: str, expected: list[str]):
+    assert [" ".join(sentence) for sentence in split(text)] == expected
+
+
+def test_characters_joined_into_one_emoji_stay_one_word():
+    assert split("👨\u200d👩\u200d👧 here") == [["👨\u200d👩\u200d👧", "here"]]
+
+
+# Whitespace
+
+
+def test_whitespace_tokenizer_takes_a_line_for_a_sentence_and_skips_blank_lines():
+    assert texts(WhitespaceTokenizer().sentences("The cat .\r\n\n  \nIt 's\u3000mine.\n")) == [
+        ["The", "cat", "."],
+        ["It", "'s", "mine."],
+    ]
+
+
+@given(text=ANY_TEXT)
+def test_whitespace_tokenizer_splits_like_str_split(text: str):
+    assert [token.text for token in WhitespaceTokenizer().words(text)] == text.split()
+
+
+def test_whitespace_tokens_know_their_place():
+    assert WhitespaceTokenizer().words(" a\nbc ") == [Token("a", 1, 2), Token("bc", 3, 5)]
+
+
+# Names
+
+
+@BOTH
+def test_tokenizer_is_loaded_by_its_name(tokenizer: Tokenizer):
+    assert type(load_tokenizer(tokenizer.name)) is type(tokenizer)
+
+
+def test_names_recorded_in_model_folders_never_change():
+    assert DefaultTokenizer.name == "default"
+    assert WhitespaceTokenizer.name == "whitespace"
+
+
+@pytest.mark.parametrize("name", ["spacy", "", None, ["default"]])
+def test_unknown_name_is_answered_with_the_known_ones(name: str):
+    with pytest.raises(ConfigError, match="use one of 'default', 'whitespace'"):
+        load_tokenizer(name)
+
+
+def test_import_and_the_whitespace_tokenizer_load_no_library():
+    code = (
+        "import json, sys; from elmokit.text.tokenizer import load_tokenizer;"
+        "load_tokenizer('whitespace').words('a b'); load_tokenizer('default');"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    root = Path(__file__).resolve().parents[2]
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=root)
+
+    assert {"nltk", "sentencex", "regex", "numpy", "torch"}.isdisjoint(json.loads(done.stdout))
+
+
+# Agreement with the data of the tasks
+
+
+def ewt_sentences() -> Iterator[tuple[str, list[str]]]:
+    for block in gzip.decompress(EWT.read_bytes()).decode().split("\n\n"):
+        rows = [line.split("\t") for line in block.splitlines() if line[:1].isdigit()]
+        raw = [line for line in block.splitlines() if line.startswith("# text = ")]
+        for text in raw:
+            yield text.removeprefix("# text = "), [row[1] for row in rows if row[0].isdigit()]
+
+
+def word_ends(forms: list[str]) -> set[int]:
+    """Ends of words, blanks not counted: with these the same, the words are the same."""
+    ends, place = set(), 0
+    for form in forms:
+        place += len(form.replace(" ", ""))
+        ends.add(place)
+    return ends
+
+
+@pytest.mark.skipif(not EWT.exists(), reason=f"{EWT} is not here")
+def test_words_of_the_english_web_treebank_are_found():
+    right = found = gold = 0
+    for text, forms in ewt_sentences():
+        # The treebank of the web cuts at hyphens, the Penn Treebank does not.
+        if "-" not in text:
+            ends = word_ends([token.text for token in DefaultTokenizer().words(text)])
+            right += len(ends & word_ends(forms))
+            found += len(ends)
+            gold += len(word_ends(forms))
+
+    assert 2 * right / (found + gold) > 0.98
+
+
+@pytest.mark.skipif(not CONLL.exists(), reason=f"{CONLL} is not here")
+def test_words_of_conll_2003_stay_whole():
+    kept = total = 0
+    for block in gzip.decompress(CONLL.read_bytes()).decode().split("\n\n"):
+        forms = [line.split()[0] for line in block.splitlines() if line.strip()]
+        again = {token.text for token in DefaultTokenizer().words(" ".join(forms))}
+        kept += sum(form in again for form in forms)
+        total += len(forms)
+
+    assert kept / total > 0.99
