@@ -1,6 +1,6 @@
 """Words per second of embedding, beside a plain loop and beside the machine's own limit.
 
-    python -m benchmarks.embedding            both sizes, about 15 minutes on 2 cores
+    python -m benchmarks.embedding            both sizes, about 10 minutes on 2 cores
     python -m benchmarks.embedding small      one size
 
 The models have random weights: speed does not depend on them. Every case starts with an empty word
@@ -35,7 +35,7 @@ SIZES = {
         CharacterEncoderConfig(FILTERS, highways=1), 128, 1024, cell_clip=3.0, projection_clip=3.0
     ),
 }
-SENTENCES = {"original": (8, 64, 1024), "small": (100, 320, 8192)}
+SENTENCES = {"original": (8, 64, 1024), "small": (100, 320, 4096)}
 """How many sentences are timed: one at a time, in batches of 32, in bulk."""
 TURNS = 3
 GOLDEN = REPOSITORY.parent / "shared/data"

@@ -302,6 +302,19 @@ def test_word_input_agrees_with_the_oracle_in_carry_and_warm(tmp_path: Path) -> 
     )
 
 
+def test_word_input_agrees_with_the_oracle_where_the_table_is_a_second_file(
+    tmp_path: Path,
+) -> None:
+    options = random_options(word_input=True)
+    weights = random_weights(options, seed=21, words=len(VOCABULARY))
+    lstm_only = {name: values for name, values in weights.items() if name != "embedding"}
+    _, table = write_files(tmp_path / "table", {}, {"embedding": weights["embedding"]})
+    embedder = load_word_model(tmp_path, options, lstm_only, VOCABULARY, embedding=table)
+
+    expected = oracle_layers(options, weights, KNOWN_AND_UNKNOWN, VOCABULARY)
+    assert_agree(embedder.embed_layers(KNOWN_AND_UNKNOWN), expected)
+
+
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, MARKERS_LAST], ids=["usual", "markers last"])
 def test_word_ids_are_shifted_by_one_and_the_model_adds_its_own_markers(
     vocabulary: list[str], tmp_path: Path

@@ -122,7 +122,8 @@ class BiLM(nn.Module):
         batch, words, size = token_vectors.shape
         packing = pack(lengths, words)
         before = self.state_of_rows(state, batch, token_vectors)
-        flat = token_vectors.flatten(0, 1)
+        mask = torch.arange(words, device=lengths.device) < lengths[:, None]
+        flat = (token_vectors * mask[:, :, None]).flatten(0, 1)
         vectors = flat.new_zeros(self.config.layer_count, batch * words, 2 * size)
         vectors[0] = torch.cat([flat, flat], dim=-1)
         after = [
@@ -132,8 +133,7 @@ class BiLM(nn.Module):
                 (self.backward_lstm, packing.backward, before.backward, slice(size, None)),
             )
         ]
-        mask = torch.arange(words, device=lengths.device) < lengths[:, None]
-        layers = Layers(vectors.view(-1, batch, words, 2 * size), mask)
+        layers = Layers(vectors.view(self.config.layer_count, batch, words, 2 * size), mask)
         return BiLMOutput(layers, keep_other_rows(BiLMState(*after), state))
 
     def state_of_rows(self, state: BiLMState | None, rows: int, like: Tensor) -> BiLMState:

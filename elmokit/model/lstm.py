@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -100,40 +101,45 @@ class LSTMLayer(nn.Module):
         products: InferenceProducts,
     ) -> tuple[Tensor, LayerState]:
         """Inference: gates and cells are updated in place, outputs land where they are wanted."""
-        cell, last_output = state.cell.clone(), state.output.clone()
-        outputs = inputs.new_empty(len(inputs), last_output.shape[1])
-        output = last_output
+        cell, output = state.cell.clone(), state.output
+        outputs = inputs.new_empty(inputs.shape[0], output.shape[1])
         start = 0
         for gates in self.input_gates(inputs, step_sizes, products):
-            size = len(gates)
-            gates += products.recurrent(output[:size])
+            size = gates.shape[0]
+            products.recurrent.add_to(gates, output[:size])
             hidden = self.update_cell(gates, cell[:size])
-            if products.projection is not None:
-                hidden = products.projection(hidden)
-            if self.output_clip is not None:
-                hidden.clamp_(-self.output_clip, self.output_clip)
             output = outputs[start : start + size]
-            output.copy_(hidden)
-            last_output[:size] = output
+            if products.projection is None:
+                output.copy_(hidden)
+            else:
+                products.projection.write_to(output, hidden)
+            if self.output_clip is not None:
+                output.clamp_(-self.output_clip, self.output_clip)
             start += size
+        last_output = state.output.clone()
+        if step_sizes:
+            last_output[: step_sizes[0]] = outputs[last_tokens(step_sizes)]
         return outputs, LayerState(cell, last_output)
 
     def input_gates(
         self, inputs: Tensor, step_sizes: list[int], products: InferenceProducts
     ) -> Iterator[Tensor]:
         """What the inputs add to the gates of each step (size, 4 * cell_size), some steps ahead."""
+        groups = group_steps(step_sizes, TOKENS_PER_INPUT_PRODUCT)
+        # One buffer serves every group: when the next is filled, the steps of the last are done.
+        buffer = inputs.new_empty(max(map(sum, groups), default=0), len(products.bias))
         start = 0
-        for steps in group_steps(step_sizes, TOKENS_PER_INPUT_PRODUCT):
+        for steps in groups:
             end = start + sum(steps)
-            gates = products.inputs(inputs[start:end])
-            gates += products.bias
-            yield from torch.split(gates, steps)
+            gates = buffer[: end - start].copy_(products.bias)
+            products.inputs.add_to(gates, inputs[start:end])
+            yield from gates.split_with_sizes(steps)
             start = end
 
     def update_cell(self, gates: Tensor, cell: Tensor) -> Tensor:
         """Move the cell (rows, cell_size) one step, in place; give its gated value."""
         gates[:, : 3 * self.cell_size].sigmoid_()
-        input_gate, forget_gate, output_gate, candidate = torch.split(gates, self.cell_size, dim=1)
+        input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=1)
         candidate.tanh_()
         cell.mul_(forget_gate).addcmul_(input_gate, candidate)
         if self.cell_clip is not None:
@@ -186,7 +192,10 @@ class LSTMLayer(nn.Module):
                 versions=versions,
                 inputs=best_product(self.input_weight, precision),
                 recurrent=best_product(self.recurrent_weight, precision),
-                projection=None if projection is None else best_product(projection, precision),
+                # A gated tanh is what is projected: never beyond 1.
+                projection=None
+                if projection is None
+                else best_product(projection, precision, bound=1.0),
                 bias=self.bias.detach() + self.forget_bias(),
             )
         return products
@@ -249,6 +258,19 @@ def group_steps(step_sizes: list[int], tokens: int) -> list[list[int]]:
         groups[-1].append(size)
         room -= size
     return groups
+
+
+def last_tokens(step_sizes: list[int]) -> list[int]:
+    """The packed row of each sentence's last token, longest sentence first.
+
+    >>> last_tokens([3, 2, 2])
+    [5, 6, 2]
+    """
+    ends = accumulate(step_sizes)
+    last: list[int] = []
+    for end, size, after in reversed([*zip(ends, step_sizes, [*step_sizes[1:], 0], strict=True)]):
+        last += range(end - size + after, end)
+    return last
 
 
 def version_of(weight: Tensor) -> tuple[object, ...]:

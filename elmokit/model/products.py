@@ -1,32 +1,49 @@
 """Matrix products with a fixed weight, as fast as the processor at hand allows.
 
 A recurrent step multiplies a few rows by the same large weight again and again. Each class here is
-one way to do that; `best_product` chooses. All but `PlainProduct` keep the weight in another layout
-and so serve inference only.
+one way to do that; `best_product` chooses. They keep weights in other layouts and
+serve inference only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from elmokit.config import Precision
 
-Product = Callable[[Tensor], Tensor]
-"""Multiplies (rows, inputs) by a weight (outputs, inputs) into (rows, outputs)."""
+INT8_PAYS = 2**21
+"""Weights below this size multiply as fast in float32: rounding the rows costs what is gained. The
+choice may not depend on the number of rows, or a sentence's vectors would depend on its batch."""
 
 
-def best_product(weight: Tensor, precision: Precision) -> Product:
-    """The fastest product with `weight` (outputs, inputs) that keeps the promise of `precision`."""
+class Product(Protocol):
+    """A product with a weight (outputs, inputs)."""
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Multiply (rows, inputs) into (rows, outputs)."""
+
+    def add_to(self, total: Tensor, rows: Tensor) -> None:
+        """Add the product of (rows, inputs) to `total` (rows, outputs)."""
+
+    def write_to(self, result: Tensor, rows: Tensor) -> None:
+        """Write the product of (rows, inputs) to `result` (rows, outputs)."""
+
+
+def best_product(weight: Tensor, precision: Precision, bound: float | None = None) -> Product:
+    """The fastest product with `weight` (outputs, inputs) that keeps the promise of `precision`.
+
+    `bound` is the largest magnitude that an input can have, where that is known.
+    """
     if precision == "fast":
         if has_bfloat16(weight.device):
             return BFloat16Product(weight)
-        if has_int8(weight.device):
-            return Int8Product(weight)
+        if has_int8(weight.device) and weight.numel() >= INT8_PAYS:
+            return Int8Product(weight, bound)
     if weight.device.type == "cpu" and weight.dtype == torch.float32:
-        return PackedProduct(weight)
+        return ProcessorProduct(weight)
     return PlainProduct(weight)
 
 
@@ -42,6 +59,22 @@ def has_int8(device: torch.device) -> bool:
     return device.type == "cpu" and torch.cpu._is_vnni_supported()
 
 
+class NewProduct:
+    """What a product of new memory, made by `__call__`, is added and written by."""
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Multiply (rows, inputs) into (rows, outputs)."""
+        raise NotImplementedError
+
+    def add_to(self, total: Tensor, rows: Tensor) -> None:
+        """Add the product of (rows, inputs) to `total` (rows, outputs)."""
+        total.add_(self(rows))
+
+    def write_to(self, result: Tensor, rows: Tensor) -> None:
+        """Write the product of (rows, inputs) to `result` (rows, outputs)."""
+        result.copy_(self(rows))
+
+
 class PlainProduct:
     """What torch does by itself, on any device and in any precision."""
 
@@ -52,35 +85,68 @@ class PlainProduct:
         """Multiply (rows, inputs) into (rows, outputs)."""
         return rows @ self.weight
 
+    def add_to(self, total: Tensor, rows: Tensor) -> None:
+        """Add the product of (rows, inputs) to `total` (rows, outputs)."""
+        total.addmm_(rows, self.weight)
 
-class PackedProduct:
+    def write_to(self, result: Tensor, rows: Tensor) -> None:
+        """Write the product of (rows, inputs) to `result` (rows, outputs)."""
+        torch.mm(rows, self.weight, out=result)
+
+
+class PackedProduct(NewProduct):
     """float32 on a processor, with the weight laid out once as the kernel wants it."""
 
-    # Above this many rows the ordinary product amortises its own packing.
-    many_rows = 512
-
     def __init__(self, weight: Tensor) -> None:
-        self.weight = weight.detach()
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight, 128)
-        self._by_column: Tensor | None = None
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), 128)
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Multiply (rows, inputs) into (rows, outputs)."""
-        if len(rows) == 1:
-            return rows @ self.by_column
-        if len(rows) > self.many_rows:
-            return rows @ self.weight.t()
         return torch.ops.mkldnn._linear_pointwise(rows, self.packed, None, "none", [], "")
 
-    @property
-    def by_column(self) -> Tensor:
-        """The weight as (inputs, outputs) in memory: a single row streams it once, in order."""
-        if self._by_column is None:
-            self._by_column = self.weight.t().contiguous()
-        return self._by_column
+
+class ProcessorProduct:
+    """float32 on a processor: each number of rows by what is fastest for it.
+
+    The layouts other than the weight's own are made when first needed.
+    """
+
+    # Above this many rows the ordinary product is as fast and needs no other layout.
+    many_rows = 384
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight.detach()
+        self._plain = PlainProduct(self.weight)
+        self._packed: PackedProduct | None = None
+        self._single: PlainProduct | None = None
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Multiply (rows, inputs) into (rows, outputs)."""
+        return self.best(rows.shape[0])(rows)
+
+    def add_to(self, total: Tensor, rows: Tensor) -> None:
+        """Add the product of (rows, inputs) to `total` (rows, outputs)."""
+        self.best(rows.shape[0]).add_to(total, rows)
+
+    def write_to(self, result: Tensor, rows: Tensor) -> None:
+        """Write the product of (rows, inputs) to `result` (rows, outputs)."""
+        self.best(rows.shape[0]).write_to(result, rows)
+
+    def best(self, rows: int) -> Product:
+        """The product to use for so many rows."""
+        if rows > self.many_rows:
+            return self._plain
+        if rows > 1:
+            if self._packed is None:
+                self._packed = PackedProduct(self.weight)
+            return self._packed
+        if self._single is None:
+            # A single row reads the weight once: fastest where it lies in reading order.
+            self._single = PlainProduct(self.weight.t().contiguous().t())
+        return self._single
 
 
-class BFloat16Product:
+class BFloat16Product(NewProduct):
     """bfloat16 in, float32 out."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -97,20 +163,36 @@ class BFloat16Product:
         return torch.ops.mkldnn._linear_pointwise(rows, self.packed, None, "none", [], "").float()
 
 
-class Int8Product:
-    """8-bit integers: a scale for each row and for each output, sums in 32 bits."""
+class Int8Product(NewProduct):
+    """8-bit integers: a scale for each output and for each row, sums in 32 bits, float32 out.
 
-    def __init__(self, weight: Tensor) -> None:
+    Rows are scaled one by one, so that a sentence's vectors do not depend on its batch mates.
+    """
+
+    zero = 128  # the kernel wants rows without a sign
+
+    def __init__(self, weight: Tensor, bound: float | None = None) -> None:
         weight = weight.detach()
-        self.weight_scale = largest(weight)[:, 0] / 127
-        self.weight = (weight / self.weight_scale[:, None]).round_().to(torch.int8).t()
+        self.bound = bound
+        self.scales = largest(weight)[:, 0] / 127
+        quantised = (weight / self.scales[:, None]).round_().to(torch.int8)
+        self.packed = torch.ops.onednn.qlinear_prepack(quantised, [128, weight.shape[1]])
+        self.zeros = torch.zeros(len(weight), dtype=torch.int32)
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Multiply (rows, inputs) into (rows, outputs)."""
-        row_scale = largest(rows) / 127
-        quantised = (rows / row_scale).round_().to(torch.int8)
-        sums = torch._int_mm(quantised, self.weight)
-        return sums.float().mul_(self.weight_scale).mul_(row_scale)
+        if self.bound is not None:
+            return self.multiply(rows * (127 / self.bound), self.bound)
+        scale = largest(rows)
+        return self.multiply(rows * (127 / scale), 1.0).mul_(scale)
+
+    def multiply(self, scaled: Tensor, scale: float) -> Tensor:
+        """Round rows that are scaled to ±127, and multiply."""
+        rounded = scaled.add_(self.zero + 0.5).to(torch.uint8)  # what is cut off rounds
+        return torch.ops.onednn.qlinear_pointwise(
+            rounded, scale / 127, self.zero, self.packed, self.scales, self.zeros,
+            None, 1.0, 0, torch.float32, "none", [], "",
+        )  # fmt: skip
 
 
 def largest(rows: Tensor) -> Tensor:

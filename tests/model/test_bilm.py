@@ -108,3 +108,17 @@ def test_both_precisions_are_near(precision):
         layers, _ = bilm(ids, None, precision)
     near = torch.cosine_similarity(exact.vectors, layers.vectors, dim=-1)[:, exact.mask]
     assert near.min() > 0.99
+
+
+def test_no_rows_give_no_rows():
+    with torch.no_grad():
+        layers, state = small_bilm()(torch.zeros(0, 3, 50, dtype=torch.long))
+    assert layers.vectors.shape == (3, 0, 5, 12)
+    assert state.forward.cells.shape == (2, 0, 10)
+
+
+def test_whatever_stands_on_padding_is_zero_in_every_layer():
+    with torch.no_grad():
+        layers, _ = small_bilm().contextualize(torch.ones(1, 5, 6), torch.tensor([3]))
+    assert layers.vectors[:, 0, 3:].eq(0).all()
+    assert layers.vectors[:, 0, :3].ne(0).any()
