@@ -1,7 +1,7 @@
 """Words per second of embedding, beside a plain loop and beside the machine's own limit.
 
-    python -m benchmarks.embedding            both sizes, about 10 minutes on 2 cores
-    python -m benchmarks.embedding small      one size
+    python -m benchmarks.embedding            everything, about 10 minutes on 2 cores
+    python -m benchmarks.embedding small      one part: original, small, cosines
 
 The models have random weights: speed does not depend on them. Every case starts with an empty word
 cache. The plain loop (`benchmarks/plain.py`) takes batches of 32 in file order, or one sentence at
@@ -11,9 +11,10 @@ a time; all cases of a size are timed in turn, in one run, and the best of sever
 from __future__ import annotations
 
 import argparse
+import copy
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from benchmarks.plain import PlainElmo
 from benchmarks.text import REPOSITORY, real_sentences
 from elmokit import BiLM, Embedder, ModelConfig
 from elmokit.config import CharacterEncoderConfig, Precision
+from elmokit.model import products
 
 Sentences = list[list[str]]
 
@@ -158,38 +160,64 @@ def cosines(first: Embedder, second: Embedder, sentences: Sequence[Sequence[str]
     return f"mean {every.mean():.5f}, minimum {every.min():.5f}"
 
 
-def compare_precisions(sentences: Sentences) -> None:
-    """Print the cosine of fast to exact vectors on the reference models and on random ones."""
+FAST_WAYS = {"bfloat16": (True, False), "8-bit": (False, True)}
+"""What `fast` can mean, by what a processor has: bfloat16, 8-bit integers."""
+
+
+@contextmanager
+def processor_with(bfloat16: bool, int8: bool) -> Iterator[None]:
+    """Let `fast` choose as on such a processor, for weights of every size."""
+    choices = {
+        "has_bfloat16": lambda device: bfloat16,
+        "has_int8": lambda device: int8,
+        "INT8_PAYS": 0,
+    }
+    before = {name: getattr(products, name) for name in choices}
+    try:
+        for name, choice in choices.items():
+            setattr(products, name, choice)
+        yield
+    finally:
+        for name, choice in before.items():
+            setattr(products, name, choice)
+
+
+def models() -> Iterator[tuple[str, BiLM]]:
+    """The reference models where they are at hand, and random ones."""
     for name in ("golden-allennlp", "golden-bilm-tf"):
         folder = GOLDEN / name
         if folder.exists():
-            pair = folder / "options.json", folder / "lm_weights.hdf5"
-            print(f"| {name} | {cosines(*both_precisions(*pair), sentences)} |")
+            yield name, Embedder.load(folder / "options.json", folder / "lm_weights.hdf5").bilm
     for size, config in SIZES.items():
         torch.manual_seed(0)
-        bilm = BiLM(config)
+        yield f"{size}, random", BiLM(config)
+
+
+def compare_precisions(sentences: Sentences) -> None:
+    """Print the cosine of fast to exact vectors, for each way to be fast."""
+    for name, bilm in models():
         exact = Embedder(bilm, tokenizer="whitespace")
-        fast = Embedder(bilm, tokenizer="whitespace", precision="fast")
-        print(f"| {size}, random | {cosines(exact, fast, sentences)} |")
-
-
-def both_precisions(options: Path, weights: Path) -> tuple[Embedder, Embedder]:
-    """The same model twice."""
-    return Embedder.load(options, weights), Embedder.load(options, weights, precision="fast")
+        for way, has in FAST_WAYS.items():
+            with processor_with(*has):
+                fast = Embedder(copy.deepcopy(bilm), tokenizer="whitespace", precision="fast")
+                print(f"| {name} | {way} | {cosines(exact, fast, sentences)} |", flush=True)
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sizes", nargs="*", default=list(SIZES), help="original, small")
-    sizes = parser.parse_args().sizes
+    parser.add_argument("parts", nargs="*", default=[*SIZES, "cosines"])
+    parts = parser.parse_args().parts
     name, sentences = real_sentences(max(map(max, SENTENCES.values())))
     print(f"{describe()}; text: {name}\n")
     print("| size | case, sentences | words/s | plain loop | LSTM products, of float32 peak |")
     print("|---|---|---|---|---|")
-    for size in sizes:
-        measure(size, sentences)
-    print("\n| cosine of fast to exact | |\n|---|---|")
+    for size in SIZES:
+        if size in parts:
+            measure(size, sentences)
+    if "cosines" not in parts:
+        return
+    print("\n| cosine of fast to exact | fast is | |\n|---|---|---|")
     compare_precisions(sentences[:200])
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from threading import Lock
 from typing import Literal, get_args
 
@@ -247,8 +246,7 @@ class Embedder:
     def _token_vectors(self, sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Token vectors (batch, words + 2, token_size), markers included, and their lengths."""
         self._forget_changed_encoder()
-        for word, occurrences in Counter(chain.from_iterable(sentences)).items():
-            self._unusual.note(word, occurrences)
+        self._unusual.note_all(sentences)
         marked = [[BEGIN, *sentence, END] for sentence in sentences]
         lengths = [len(words) for words in marked]
         vectors = self._cache.vectors([word for words in marked for word in words])

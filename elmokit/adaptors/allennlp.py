@@ -23,7 +23,7 @@ from elmokit.adaptors.allennlp_embedder import (
 from elmokit.config import check_size
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats.models import Location, read_model
-from elmokit.model.bilm import BiLM, Layers
+from elmokit.model.bilm import BiLM, Layers, remove_markers
 from elmokit.model.scalar_mix import given_weights, normalise_layers
 from elmokit.text.characters import batch_to_ids
 
@@ -174,8 +174,8 @@ class Elmo(nn.Module):
         mixed = [mix(layers.vectors, layers.mask) for mix in mixes]
         if self._keep_sentence_boundaries:
             return mixed, layers.mask
-        mask = layers.mask[:, 2:]
-        return [vectors[:, 1:-1] * mask[:, :, None] for vectors in mixed], mask
+        pairs = [remove_markers(vectors, layers.mask) for vectors in mixed]
+        return [vectors for vectors, _ in pairs], pairs[0][1]
 
     def get_output_dim(self) -> int:
         """Size of a representation."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +21,7 @@ from elmokit.config import CharacterEncoderConfig
 from elmokit.embedder import Embedder
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats.models import Location
-from elmokit.model.bilm import Layers
+from elmokit.model.bilm import Layers, remove_markers
 from elmokit.model.scalar_mix import ScalarMix
 from elmokit.text.characters import UnusualWords, batch_to_ids, check_sentences, short
 
@@ -87,13 +85,10 @@ class Module(nn.Module):
 
     def read(self, sentences: Sequence[Sequence[str]], width: int) -> Layers:
         """Layers of sentences, without markers, padded to `width` words."""
-        for word, occurrences in Counter(chain.from_iterable(sentences)).items():
-            self._unusual.note(word, occurrences)
-        ids = batch_to_ids(sentences, self.max_characters)
+        ids = batch_to_ids(sentences, self.max_characters, self._unusual)
         ids = nn.functional.pad(ids, (0, 0, 0, width - ids.shape[1]))
         layers, _ = self.bilm(ids.to(self.mix.gamma.device))
-        mask = layers.mask[:, 2:]
-        return Layers(layers.vectors[:, :, 1:-1] * mask[:, :, None], mask)
+        return Layers(*remove_markers(*layers))
 
     def outputs(self, layers: Layers) -> dict[str, Tensor]:
         """The hub's outputs, by name."""
@@ -107,14 +102,6 @@ class Module(nn.Module):
             "default": elmo.sum(1) / lengths.clamp(min=1)[:, None],
             "sequence_len": lengths,
         }
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Its lock cannot be copied, and a copy may remark on words anew.
-        return {key: value for key, value in self.__dict__.items() if key != "_unusual"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._unusual = UnusualWords(self.max_characters)
 
 
 def load(spec: Spec) -> Embedder:

@@ -148,6 +148,12 @@ class BiLM(nn.Module):
         )
 
 
+def remove_markers(vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Cut the markers from (…, batch, words + 2, size) and its mask; padding becomes zero."""
+    mask = mask[:, 2:]
+    return vectors[..., 1:-1, :] * mask[:, :, None], mask
+
+
 def run_direction(
     lstm: LSTMStack,
     tokens: Tensor,

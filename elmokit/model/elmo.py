@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from elmokit.config import check_size
 from elmokit.errors import ConfigError
-from elmokit.model.bilm import BiLM, BiLMState, Layers
+from elmokit.model.bilm import BiLM, BiLMState, Layers, remove_markers
 from elmokit.model.scalar_mix import DirectionalMix, Join, ScalarMix
 
 
@@ -91,11 +91,11 @@ class Elmo(nn.Module):
 
         Markers are removed last: the layer norm counts them.
         """
-        mixed = [mix(layers.vectors, layers.mask) for mix in self.mixes]
+        mixed: Sequence[Tensor] = [mix(layers.vectors, layers.mask) for mix in self.mixes]
         mask = layers.mask
         if not self.keep_boundaries:
-            mask = mask[:, 2:]
-            mixed = [vectors[:, 1:-1] * mask[:, :, None] for vectors in mixed]
+            mixed, masks = zip(*(remove_markers(vectors, mask) for vectors in mixed), strict=True)
+            mask = masks[0]
         return [self.dropout(vectors) for vectors in mixed], mask
 
     def penalty(self) -> Tensor:

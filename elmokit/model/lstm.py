@@ -192,10 +192,7 @@ class LSTMLayer(nn.Module):
                 versions=versions,
                 inputs=best_product(self.input_weight, precision),
                 recurrent=best_product(self.recurrent_weight, precision),
-                # A gated tanh is what is projected: never beyond 1.
-                projection=None
-                if projection is None
-                else best_product(projection, precision, bound=1.0),
+                projection=None if projection is None else best_product(projection, precision),
                 bias=self.bias.detach() + self.forget_bias(),
             )
         return products

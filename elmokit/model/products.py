@@ -32,16 +32,13 @@ class Product(Protocol):
         """Write the product of (rows, inputs) to `result` (rows, outputs)."""
 
 
-def best_product(weight: Tensor, precision: Precision, bound: float | None = None) -> Product:
-    """The fastest product with `weight` (outputs, inputs) that keeps the promise of `precision`.
-
-    `bound` is the largest magnitude that an input can have, where that is known.
-    """
+def best_product(weight: Tensor, precision: Precision) -> Product:
+    """The fastest product with `weight` (outputs, inputs) that keeps the promise of `precision`."""
     if precision == "fast":
         if has_bfloat16(weight.device):
             return BFloat16Product(weight)
         if has_int8(weight.device) and weight.numel() >= INT8_PAYS:
-            return Int8Product(weight, bound)
+            return Int8Product(weight)
     if weight.device.type == "cpu" and weight.dtype == torch.float32:
         return ProcessorProduct(weight)
     return PlainProduct(weight)
@@ -171,9 +168,8 @@ class Int8Product(NewProduct):
 
     zero = 128  # the kernel wants rows without a sign
 
-    def __init__(self, weight: Tensor, bound: float | None = None) -> None:
+    def __init__(self, weight: Tensor) -> None:
         weight = weight.detach()
-        self.bound = bound
         self.scales = largest(weight)[:, 0] / 127
         quantised = (weight / self.scales[:, None]).round_().to(torch.int8)
         self.packed = torch.ops.onednn.qlinear_prepack(quantised, [128, weight.shape[1]])
@@ -181,18 +177,14 @@ class Int8Product(NewProduct):
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Multiply (rows, inputs) into (rows, outputs)."""
-        if self.bound is not None:
-            return self.multiply(rows * (127 / self.bound), self.bound)
         scale = largest(rows)
-        return self.multiply(rows * (127 / scale), 1.0).mul_(scale)
-
-    def multiply(self, scaled: Tensor, scale: float) -> Tensor:
-        """Round rows that are scaled to ±127, and multiply."""
-        rounded = scaled.add_(self.zero + 0.5).to(torch.uint8)  # what is cut off rounds
-        return torch.ops.onednn.qlinear_pointwise(
-            rounded, scale / 127, self.zero, self.packed, self.scales, self.zeros,
+        # To whole numbers from 1 to 255: what the conversion cuts off rounds.
+        quantised = (rows * (127 / scale)).add_(self.zero + 0.5).to(torch.uint8)
+        product = torch.ops.onednn.qlinear_pointwise(
+            quantised, 1 / 127, self.zero, self.packed, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
+        return product.mul_(scale)
 
 
 def largest(rows: Tensor) -> Tensor:

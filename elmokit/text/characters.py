@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -58,22 +59,6 @@ def character_ids(words: Sequence[str], max_characters: int = MAX_CHARACTERS) ->
     return ids
 
 
-def batch_to_ids(batch: Sequence[Sentence], max_characters: int = MAX_CHARACTERS) -> Tensor:
-    """Spell sentences as (batch, words, max_characters) int64, zero where a sentence has ended.
-
-    >>> batch_to_ids([["A", "river", "bank"], ["Money"]]).shape
-    torch.Size([2, 3, 50])
-    """
-    import torch
-
-    check_sentences(batch)
-    longest = max((len(sentence) for sentence in batch), default=0)
-    ids = np.zeros((len(batch), longest, max_characters), dtype=np.int64)
-    for row, sentence in zip(ids, batch, strict=True):
-        row[: len(sentence)] = character_ids(sentence, max_characters)
-    return torch.from_numpy(ids)
-
-
 def check_sentences(sentences: Sequence[Sentence]) -> None:
     """Refuse anything but a list of lists of words, showing the right call."""
     if isinstance(sentences, str | bytes):
@@ -104,13 +89,16 @@ def short(value: object, limit: int = 40) -> str:
 class UnusualWords:
     """Counts words that need a remark, and remarks once on each kind.
 
-    Counting is safe from several threads.
+    Counting is safe from several threads. A copy starts counting anew.
     """
 
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
         self.counts: Counter[str] = Counter()
         self._longest = max_characters - 2
         self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[UnusualWords], tuple[int]]:
+        return UnusualWords, (self._longest + 2,)
 
     def kinds(self, word: str) -> tuple[str, ...]:
         """What is unusual about a word; nothing, as a rule."""
@@ -130,6 +118,11 @@ class UnusualWords:
                 found.append("surrogate")
         return tuple(found)
 
+    def note_all(self, sentences: Iterable[Sentence]) -> None:
+        """Count every word of some sentences."""
+        for word, occurrences in Counter(chain.from_iterable(sentences)).items():
+            self.note(word, occurrences)
+
     def note(self, word: str, occurrences: int = 1) -> None:
         """Count a word's occurrences; warn of the first word of each kind."""
         for kind in self.kinds(word):
@@ -143,3 +136,33 @@ class UnusualWords:
                     ElmoWarning,
                     stacklevel=2,
                 )
+
+
+_REPORTED: dict[int, UnusualWords] = {}
+"""Who counts for `batch_to_ids`, by the length of words: it has no object to keep counts on."""
+
+
+def batch_to_ids(
+    batch: Sequence[Sentence],
+    max_characters: int = MAX_CHARACTERS,
+    unusual: UnusualWords | None = None,
+) -> Tensor:
+    """Spell sentences as (batch, words, max_characters) int64, zero where a sentence has ended.
+
+    Words that are cut or otherwise unusual are counted by `unusual`; without it, the first of each
+    kind in this process is reported.
+
+    >>> batch_to_ids([["A", "river", "bank"], ["Money"]]).shape
+    torch.Size([2, 3, 50])
+    """
+    import torch
+
+    check_sentences(batch)
+    if unusual is None:
+        unusual = _REPORTED.setdefault(max_characters, UnusualWords(max_characters))
+    unusual.note_all(batch)
+    longest = max((len(sentence) for sentence in batch), default=0)
+    ids = np.zeros((len(batch), longest, max_characters), dtype=np.int64)
+    for row, sentence in zip(ids, batch, strict=True):
+        row[: len(sentence)] = character_ids(sentence, max_characters)
+    return torch.from_numpy(ids)

@@ -45,6 +45,7 @@ def test_rows_whose_hashes_collide_are_still_told_apart(monkeypatch):
     assert torch.equal(distinct[occurrences], rows)
 
 
+@pytest.mark.filterwarnings("ignore::elmokit.errors.ElmoWarning")
 def test_trimming_a_window_changes_nothing():
     bilm = small_bilm()
     ids = batch_to_ids([["a", "abcdef", "x" * 48, "y" * 60, "", "한국어"]])[0]
@@ -57,6 +58,7 @@ def test_trimming_a_window_changes_nothing():
     torch.testing.assert_close(trimmed, whole, atol=TOLERANCE, rtol=0)
 
 
+@pytest.mark.filterwarnings("ignore::elmokit.errors.ElmoWarning")
 def test_many_words_are_encoded_in_groups_of_similar_length():
     bilm = small_bilm()
     words = [["w" * (number % 47)] for number in range(1200)]

@@ -102,3 +102,14 @@ def test_each_kind_of_unusual_word_is_reported_once_and_always_counted():
 @pytest.mark.parametrize("word", ["cat", "é" * 24, "한" * 16, "🙂" * 12, "x" * 48, "<UNK>"])
 def test_ordinary_words_are_not_reported(word):
     assert UnusualWords().kinds(word) == ()
+
+
+def test_a_batch_with_a_word_cut_is_not_silent(monkeypatch):
+    monkeypatch.setattr("elmokit.text.characters._REPORTED", {})
+    with pytest.warns(ElmoWarning, match="longer than the model reads"):
+        batch_to_ids([["x" * 60]])
+    batch_to_ids([["y" * 60]])  # once is enough
+    own = UnusualWords()
+    with pytest.warns(ElmoWarning, match="is empty"):
+        batch_to_ids([["", "ok"], [""]], unusual=own)
+    assert own.counts == {"empty": 2}
