@@ -55,7 +55,10 @@ class CharacterEncoderConfig:
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "filters", tuple(tuple(pair) for pair in self.filters))
+        try:
+            object.__setattr__(self, "filters", tuple(tuple(pair) for pair in self.filters))
+        except TypeError:
+            raise ConfigError(f"filters is {self.filters!r}; give [[width, number], …]") from None
         if not self.filters:
             raise ConfigError("filters is empty; give at least one [width, number]")
         for pair in self.filters:
@@ -124,12 +127,15 @@ class ModelConfig:
     """Size of the softmax vocabulary; None for a model whose softmax was not kept."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.encoder, CharacterEncoderConfig | WordEncoderConfig):
+            raise ConfigError(f"encoder is {self.encoder!r}; give a config of an encoder")
         check_size("token_size", self.token_size)
         check_size("cell_size", self.cell_size)
         check_size("lstm_layers", self.lstm_layers)
         check_clip("cell_clip", self.cell_clip)
         check_clip("projection_clip", self.projection_clip)
-        check_choice("skip_connections", self.skip_connections, (True, False))
+        if not isinstance(self.skip_connections, bool):
+            raise ConfigError(f"skip_connections is {self.skip_connections!r}; use True or False")
         if self.softmax_words is not None:
             check_size("softmax_words", self.softmax_words)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from threading import Lock
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from elmokit.model.bilm import BiLM, BiLMState, Layers
 from elmokit.model.lstm import version_of
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, character_ids, check_sentences
+from elmokit.text.characters import Sentence, UnusualWords, character_ids, check_sentences, short
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 from elmokit.word_cache import WordCache
@@ -50,7 +51,7 @@ class Embedder:
     """Contextual word vectors from a biLM. Calls from several threads are safe.
 
     Args:
-        bilm: The language model.
+        bilm: The language model. It is put into evaluation mode, and on `device` if one is given.
         tokenizer: What `tokenize` and `encode` split raw text with; a name or a tokenizer.
         vocabulary: The words of a word-input model, or of the softmax.
         state: `"zero"`: a sentence's vectors depend on the sentence alone. `"carry"`: each call
@@ -78,7 +79,7 @@ class Embedder:
         check_choice("state", state, get_args(State))
         check_choice("precision", precision, get_args(Precision))
         check_size("warm_runs", warm_runs)
-        self.bilm = bilm.to(device).eval() if device is not None else bilm.eval()
+        self.bilm = bilm.to(check_device(device)).eval() if device is not None else bilm.eval()
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.vocabulary = vocabulary
         self.state: State = state
@@ -151,6 +152,7 @@ class Embedder:
         """Embed each sentence of words as an array (words, size).
 
         `layer` is "average", "top", a number (0 is the token layer), or a mix that a task trained.
+        In state `carry` the list is one batch: sentence i continues sentence i of the call before.
         """
         return self._embed_all(sentences, self._reduction(layer))
 
@@ -161,7 +163,10 @@ class Embedder:
     def embed_stream(
         self, sentences: Iterable[Sentence], layer: Layer = "average"
     ) -> Iterator[Vectors]:
-        """Embed any number of sentences in constant memory: arrays (words, size), in order."""
+        """Embed any number of sentences in constant memory: arrays (words, size), in order.
+
+        In state `carry` they are read in batches of 64, as AllenNLP does.
+        """
         return self._stream(sentences, self._reduction(layer))
 
     def embed_layers_stream(self, sentences: Iterable[Sentence]) -> Iterator[Vectors]:
@@ -175,8 +180,10 @@ class Embedder:
         """
         if isinstance(texts, str):
             raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
+        if not isinstance(texts, Iterable):
+            raise InputError(f"expected a list of texts, got {short(texts)}")
         split = [self._split(text) for text in texts]
-        vectors = iter(self.embed([sentence for text in split for sentence in text], layer))
+        vectors = self.embed_stream((sentence for text in split for sentence in text), layer)
         size = self._reduced_size(layer)
         means = np.zeros((len(split), size), dtype=np.float32)
         for mean, text in zip(means, split, strict=True):
@@ -211,11 +218,15 @@ class Embedder:
         return results  # type: ignore[return-value]
 
     def _stream(self, sentences: Iterable[Sentence], reduce: Reduce) -> Iterator[Vectors]:
-        if isinstance(sentences, str | bytes):
+        if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             check_sentences(sentences)
-        most = SENTENCES_PER_CARRIED_BATCH if self.state == "carry" else TOKENS_PER_WINDOW
-        for window in windows(sentences, TOKENS_PER_WINDOW, most):
-            yield from self._embed_all(window, reduce)
+        if self.state == "carry":
+            # Rows may not depend on how long the sentences are.
+            batches = windows(sentences, sys.maxsize, SENTENCES_PER_CARRIED_BATCH)
+        else:
+            batches = windows(sentences, TOKENS_PER_WINDOW, TOKENS_PER_WINDOW)
+        for batch in batches:
+            yield from self._embed_all(batch, reduce)
 
     @torch.inference_mode()
     def _embed_batch(self, sentences: Sequence[Sentence], reduce: Reduce) -> list[Vectors]:
@@ -255,6 +266,18 @@ class Embedder:
             row[: end - start] = vectors[start:end]
         return padded, torch.tensor(lengths)
 
+    def __reduce__(self) -> tuple[Callable[..., Embedder], tuple[BiLM]]:
+        # A copy, or a worker's, starts with an empty cache and no carried state.
+        settings: dict[str, Any] = {
+            "tokenizer": self.tokenizer,
+            "vocabulary": self.vocabulary,
+            "state": self.state,
+            "precision": self.precision,
+            "warm_runs": self.warm_runs,
+            "cache_words": self._cache.capacity,
+        }
+        return partial(type(self), **settings), (self.bilm,)
+
     def _encode_words(self, words: Sequence[str]) -> Tensor:
         """Token vectors (words, token_size) of distinct words, from the encoder itself."""
         device = next(self.bilm.parameters()).device
@@ -276,6 +299,10 @@ class Embedder:
     def _reduction(self, layer: Layer) -> Reduce:
         """What makes one vector of a word's layers."""
         if isinstance(layer, ScalarMix | DirectionalMix):
+            if layer.layers != self.config.layer_count:
+                raise InputError(
+                    f"the mix is of {layer.layers} layers, the model has {self.config.layer_count}"
+                )
             return lambda layers: layer(layers.vectors, layers.mask)
         if layer == "average":
             return lambda layers: layers.vectors.mean(0)
@@ -288,6 +315,17 @@ class Embedder:
     def _reduced_size(self, layer: Layer) -> int:
         adds = isinstance(layer, DirectionalMix) and layer.join == "add"
         return self.config.token_size if adds else self.vector_size
+
+
+def check_device(device: str | torch.device) -> torch.device:
+    """The device of that name, if this machine has it."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).splitlines()[0]
+        raise InputError(f"device {str(device)!r} cannot be used ({why}); use 'cpu'") from None
+    return found
 
 
 def every_layer(layers: Layers) -> Tensor:
@@ -308,3 +346,6 @@ def check_word_input(config: ModelConfig, vocabulary: Vocabulary | None) -> None
     words = config.encoder.words  # type: ignore[union-attr]
     if len(vocabulary) != words:
         raise InputError(f"the vocabulary has {len(vocabulary)} words, the model {words}")
+    for marker, number in ((BEGIN, config.encoder.begin_id), (END, config.encoder.end_id)):  # type: ignore[union-attr]
+        if marker not in vocabulary or vocabulary.id_of(marker) + 1 != number:
+            raise InputError(f"the vocabulary does not have {marker!r} as word {number - 1}")

@@ -22,5 +22,17 @@ class InputError(ElmoError):
     """An argument that is not what the call expects."""
 
 
+class DiskError(ElmoError):
+    """The disk refused: no space left, no permission, no such folder."""
+
+
+class FetchError(ElmoError):
+    """An address whose file could not be fetched: offline, refused, not there."""
+
+
+class CutShortError(FetchError):
+    """A connection that ended too early; what came is kept, and running again continues."""
+
+
 class ElmoWarning(UserWarning):
     """Something was accepted that its owner should know about."""

@@ -10,9 +10,6 @@ from torch import Tensor
 
 from elmokit.config import check_size
 
-WORDS_PER_CALL = 4096
-"""Words encoded at once: bounds the memory that a batch of new words takes."""
-
 
 class WordCache:
     """A bounded memory of token vectors. Safe from several threads.
@@ -46,6 +43,7 @@ class WordCache:
         """Forget every word: the encoder has changed."""
         with self._lock:
             self._rows.clear()
+            self._table = None
 
     def _known(self, distinct: list[str]) -> tuple[dict[str, int], Tensor]:
         """A table that has a row for each of the words, and which row."""
@@ -53,7 +51,7 @@ class WordCache:
         self.misses += len(missing)
         self.hits += len(distinct) - len(missing)
         if len(distinct) > self.capacity:
-            return dict(zip(distinct, range(len(distinct)), strict=True)), self._encode(distinct)
+            return {word: row for row, word in enumerate(distinct)}, self.encode(distinct)
         if len(self._rows) + len(missing) > self.capacity:
             self._rows.clear()
             missing = distinct
@@ -63,16 +61,9 @@ class WordCache:
         return self._rows, self._table
 
     def _add(self, words: list[str]) -> None:
-        vectors = self._encode(words)
-        if self._table is None or self._table.device != vectors.device:
+        vectors = self.encode(words)
+        if self._table is None:
             self._table = vectors.new_empty(self.capacity, vectors.shape[1])
         start = len(self._rows)
         self._table[start : start + len(words)] = vectors
         self._rows.update(zip(words, range(start, start + len(words)), strict=True))
-
-    def _encode(self, words: list[str]) -> Tensor:
-        parts = [
-            self.encode(words[start : start + WORDS_PER_CALL])
-            for start in range(0, len(words), WORDS_PER_CALL)
-        ]
-        return torch.cat(parts)

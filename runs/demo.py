@@ -16,7 +16,7 @@ import torch
 
 from elmokit import BiLM, ModelConfig
 from elmokit.config import CharacterEncoderConfig
-from elmokit.formats.conversion import write_pair
+from elmokit.conversion import write_pair
 from elmokit.formats.native import SavedModel
 from elmokit.formats.vectors import read_vectors
 

@@ -28,6 +28,8 @@ def test_a_config_survives_json(config):
         ({"projection_clip": "3"}, "projection_clip is '3'"),
         ({"skip_connections": "no"}, "skip_connections is 'no'"),
         ({"softmax_words": 0}, "softmax_words is 0"),
+        ({"skip_connections": 1}, "skip_connections is 1"),
+        ({"encoder": None}, "encoder is None"),
     ],
 )
 def test_a_senseless_setting_is_named(changes, message):
@@ -41,6 +43,7 @@ def test_a_senseless_setting_is_named(changes, message):
         ({"activation": "gelu"}, "activation is 'gelu'; use one of 'relu', 'tanh'"),
         ({"filters": ()}, "filters is empty"),
         ({"filters": ((1, 2, 3),)}, "each entry is"),
+        ({"filters": 5}, "filters is 5"),
         ({"filters": ((0, 4),)}, "filter width is 0"),
         ({"filters": ((60, 4),)}, "a filter is 60 wide"),
         ({"highways": -1}, "highways is -1"),

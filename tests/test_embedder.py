@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
-from small_models import small_bilm, small_config, small_embedder
+from small_models import small_bilm, small_embedder
 
-from elmokit import BiLM, Embedder, ScalarMix
+from elmokit import Embedder, ScalarMix
 from elmokit.config import WordEncoderConfig
 from elmokit.errors import ConfigError, ElmoWarning, InputError
 from elmokit.formats.native import SavedModel, write_model
@@ -214,10 +217,62 @@ def test_an_unknown_setting_is_refused(settings, message):
         small_embedder(**settings)
 
 
-def test_fast_precision_is_near_exact():
-    torch.manual_seed(0)
-    bilm = BiLM(small_config(token_size=32, cell_size=64))
-    exact = Embedder(bilm, tokenizer="whitespace").embed(SENTENCES)
-    fast = Embedder(bilm, tokenizer="whitespace", precision="fast").embed(SENTENCES)
-    for one, other in zip(exact, fast, strict=True):
-        assert all(np.sum(one * other, -1) > 0.99 * np.linalg.norm(one, axis=-1) ** 2)
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_a_model_may_change_its_type_between_calls(state):
+    embedder = small_embedder(state=state)
+    embedder.embed(SENTENCES)
+    for change in (torch.nn.Module.double, torch.nn.Module.float):
+        change(embedder.bilm)
+        assert embedder.embed(SENTENCES)[0].shape == (4, 12)
+
+
+def test_a_copy_or_an_unpickled_embedder_gives_the_same_vectors():
+    embedder = small_embedder(warm_runs=3, cache_words=7)
+    expected = embedder.embed(SENTENCES)
+    for other in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
+        assert other.bilm is not embedder.bilm
+        assert other.warm_runs == 3
+        assert_same(other.embed(SENTENCES), expected)
+
+
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="device 'cuda:99' cannot be used"):
+        small_embedder(device="cuda:99")
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+@pytest.mark.parametrize("sentences", [None, 5, iter([["a"]])])
+def test_what_is_no_list_is_refused_in_every_state(state, sentences):
+    with pytest.raises(InputError, match="expected a list of sentences"):
+        small_embedder(state=state).embed(sentences)
+
+
+def test_a_stream_names_a_bad_sentence_by_its_number_in_the_stream(monkeypatch):
+    monkeypatch.setattr("elmokit.embedder.TOKENS_PER_WINDOW", 2)
+    with pytest.raises(InputError, match="sentence 3 is 7"):
+        list(small_embedder().embed_stream([["a", "b"], ["c", "d"], ["e"], 7]))
+    with pytest.raises(InputError, match="expected a list of sentences, got 5"):
+        list(small_embedder().embed_stream(5))
+
+
+def test_texts_that_are_no_list_are_refused():
+    with pytest.raises(InputError, match="expected a list of texts"):
+        small_embedder().encode(None)
+
+
+def test_a_mix_of_another_number_of_layers_is_refused():
+    with pytest.raises(InputError, match="the mix is of 2 layers, the model has 3"):
+        small_embedder().embed(SENTENCES, layer=ScalarMix(2))
+
+
+def test_rows_of_a_carried_stream_do_not_depend_on_the_length_of_sentences(monkeypatch):
+    expected = list(small_embedder(state="carry").embed_stream(SENTENCES * 20))
+    monkeypatch.setattr("elmokit.embedder.TOKENS_PER_WINDOW", 3)
+    assert_same(small_embedder(state="carry").embed_stream(SENTENCES * 20), expected)
+
+
+def test_markers_of_a_word_input_vocabulary_must_be_where_the_model_has_them():
+    bilm = small_bilm(encoder=WordEncoderConfig(4))
+    for words in (["</S>", "<S>", "<UNK>", "a"], ["a", "b", "c", "<UNK>"]):
+        with pytest.raises(InputError, match="does not have '<S>' as word 0"):
+            Embedder(bilm, vocabulary=Vocabulary(words))

@@ -1,6 +1,6 @@
 """AllenNLP's ELMo: `from elmokit.adaptors.allennlp import Elmo, batch_to_ids`.
 
-Signatures, defaults, results and the names in a saved `state_dict` are those of AllenNLP. So is the
+Signatures, defaults and results are those of AllenNLP, and what it saved can be loaded. So is the
 state: each batch continues the one before, and the same sentence gives other vectors the next time.
 `stateful=False` turns that off.
 """

@@ -12,13 +12,11 @@ from elmokit.adaptors.allennlp_names import rename_weights
 from elmokit.config import CharacterEncoderConfig
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM, BiLMState, Layers
-from elmokit.model.lstm import LSTMState, version_of
-from elmokit.text.characters import character_ids, short
+from elmokit.model.lstm import version_of
+from elmokit.text.characters import UnusualWords, character_ids, short, without_markers
 
 UNKNOWN = "@@UNKNOWN@@"
 """The word whose id AllenNLP's vocabularies give to every word they do not have."""
-WORDS_PER_CALL = 4096
-"""Words of a vocabulary encoded at once: bounds the memory."""
 
 
 class StatefulBiLM(nn.Module):
@@ -49,21 +47,15 @@ class StatefulBiLM(nn.Module):
         """
         self.check(inputs, word_inputs)
         token_vectors, mask = self.token_vectors(inputs, word_inputs)
-        state = self.state_like(token_vectors) if stateful else None
+        state = self._state if stateful else None
         layers, after = self.bilm.contextualize(token_vectors, mask.sum(1), state)
         if stateful:
-            self._state = BiLMState(*(LSTMState(*(p.detach() for p in half)) for half in after))
+            self._state = after.detach()
         return layers
 
     def reset_state(self) -> None:
         """Start from zeros again."""
         self._state = None
-
-    def state_like(self, like: Tensor) -> BiLMState | None:
-        """The state of the batch before, on the device and in the type of `like`."""
-        if self._state is None:
-            return None
-        return BiLMState(*(LSTMState(*(p.to(like) for p in half)) for half in self._state))
 
     def check(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
         """Refuse ids of the wrong shape."""
@@ -118,6 +110,7 @@ class CachedVocabulary(nn.Module):
         if isinstance(words, str):
             raise InputError(f"vocab_to_cache is {short(words)}; give a list of words")
         words = list(words)
+        UnusualWords(max_characters).note_all([without_markers(words[1:])])
         spellings = torch.from_numpy(character_ids(words, max_characters))
         spellings[0] = 0
         self.register_buffer("spellings", spellings, persistent=False)
@@ -147,8 +140,7 @@ class CachedVocabulary(nn.Module):
         """Token vectors (words, token_size), computed anew when the encoder has changed."""
         version = tuple(version_of(weight) for weight in bilm.encoder.parameters())
         if self._vectors is None or version != self._made_from:
-            groups = torch.split(self.spellings, WORDS_PER_CALL)
             with torch.no_grad():
-                parts = [bilm.encoder(words) for words in groups]
-            self._vectors, self._made_from = torch.cat(parts), version
+                self._vectors = bilm.encoder(self.spellings)
+            self._made_from = version
         return self._vectors

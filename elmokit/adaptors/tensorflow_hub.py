@@ -49,7 +49,7 @@ class Module(nn.Module):
         del name
         if trainable not in (True, False, "lstm"):
             raise InputError(f"trainable is {trainable!r}; use True, False or 'lstm'")
-        self.bilm = load(spec).bilm.requires_grad_(False)
+        self.bilm = read_spec(spec).bilm.requires_grad_(False)
         encoder = self.bilm.config.encoder
         if not isinstance(encoder, CharacterEncoderConfig):
             raise InputError("this model reads words, not characters; use elmokit.Embedder for it")
@@ -104,7 +104,7 @@ class Module(nn.Module):
         }
 
 
-def load(spec: Spec) -> Embedder:
+def read_spec(spec: Spec) -> Embedder:
     """The model that a spec names."""
     if isinstance(spec, tuple | list):
         if len(spec) != 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -56,6 +57,7 @@ def embed_file(
     *,
     layers: str = "average",
     split: bool = False,
+    force: bool = False,
     progress: Report | None = None,
 ) -> Summary:
     """Embed the sentences of a text file into a file of vectors.
@@ -66,8 +68,10 @@ def embed_file(
         output: `.h5`, `.hdf5`, `.npz` or `.jsonl`.
         layers: "average", "top", "all", or a layer's number.
         split: The input is raw text, to be split into sentences and words.
+        force: Replace the output if it is there.
         progress: Told how many sentences are done.
     """
+    check_output(output, force=force)
     started = time.perf_counter()
     summary = Summary(str(output))
     lines = read_lines(input_file)
@@ -94,6 +98,9 @@ def embed_as(embedder: Embedder, layers: str, sentences: list[list[str]]) -> Ite
     """Embed with the layers that a flag names."""
     if layers == "all":
         return embedder.embed_layers_stream(sentences)
+    named = ("average", "top", *map(str, range(embedder.config.layer_count)))
+    if layers not in named:
+        raise InputError(f"layers is {layers!r}; use one of all, {', '.join(named)}")
     layer: Layer = int(layers) if layers.isdecimal() else layers  # type: ignore[assignment]
     return embedder.embed_stream(sentences, layer)
 
@@ -109,7 +116,8 @@ def read_lines(input_file: str | Path) -> list[str]:
     name = "standard input" if str(input_file) == "-" else str(input_file)
     try:
         contents = sys.stdin.buffer.read() if str(input_file) == "-" else read_bytes(input_file)
-        return [decode(line, name, n) for n, line in enumerate(contents.splitlines(), start=1)]
+        lines = contents.removeprefix(codecs.BOM_UTF8).splitlines()
+        return [decode(line, name, number) for number, line in enumerate(lines, start=1)]
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from error
 

@@ -5,7 +5,6 @@ Nothing here imports torch before a command runs, so that `--help` answers at on
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from typing import TextIO
@@ -24,7 +23,7 @@ from elmokit.errors import ElmoError, ElmoWarning
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="elmo")
 def elmo() -> None:
-    r"""ELMo: contextual word vectors from bidirectional language models.
+    """ELMo: contextual word vectors from bidirectional language models.
 
     \b
     Try it:
@@ -49,14 +48,10 @@ def main() -> None:
         error.show()
         status = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        say("interrupted")
+        say("interrupted; no half-written file is left, and a download continues when run again")
         status = 130
     except ElmoError as error:
         say(str(error))
-        status = 1
-    except BrokenPipeError:
-        # The reader of our output has had enough; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     sys.exit(status)
 

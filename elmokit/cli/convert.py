@@ -33,7 +33,7 @@ def convert(
     half: bool,
     force: bool,
 ) -> None:
-    r"""Convert a model between the native folder and AllenNLP's two files.
+    """Convert a model between the native folder and AllenNLP's two files.
 
     SRC is a model folder, or OPTIONS WEIGHTS (paths or addresses). DST is a folder; AllenNLP's
     options.json and weights.hdf5 are written into it. `--to cached-vocabulary` writes the token
@@ -45,7 +45,7 @@ def convert(
       elmo convert my-model allennlp-files
       elmo convert my-model words.hdf5 --to cached-vocabulary --vocabulary words.txt
     """
-    from elmokit.formats.conversion import convert_model
+    from elmokit.conversion import convert_model
 
     if len(source) > 2:
         raise click.UsageError("SRC is a folder, or OPTIONS WEIGHTS")

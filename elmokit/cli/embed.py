@@ -49,10 +49,16 @@ def embed(
     from elmokit.bulk.local import check_output, embed_file
     from elmokit.cli.progress import Sentences
 
-    check_output(output, force=force)
-    embedder = load_embedder(**flags)
+    check_output(output, force=force)  # before a model is loaded for nothing
+    embedder = load_embedder(**flags, quiet=quiet)
     with Sentences("embedding", quiet) as progress:
         summary = embed_file(
-            embedder, input_file, output, layers=layers, split=split, progress=progress
+            embedder,
+            input_file,
+            output,
+            layers=layers,
+            split=split,
+            force=force,
+            progress=progress,
         )
     click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())

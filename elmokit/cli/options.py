@@ -47,6 +47,11 @@ def model_options(function: Function) -> Function:
                 metavar="FILE",
                 help="The words of a word-input AllenNLP model, one per line.",
             ),
+            click.option(
+                "--tokenizer",
+                type=click.Choice(["default", "whitespace"]),
+                help="What splits raw text. Without it: what the model was trained with.",
+            ),
         )
     ):
         function = option(function)
@@ -80,11 +85,20 @@ def computing_options(function: Function) -> Function:
 
 
 def load_embedder(
-    model: str | None, weights: str | None, vocabulary: str | None, **settings: Any
+    model: str | None,
+    weights: str | None,
+    vocabulary: str | None,
+    quiet: bool = False,
+    **settings: Any,
 ) -> Embedder:
     """The embedder that the flags describe."""
+    if model is None:
+        raise click.UsageError(
+            "no model is bundled with this version; name one: --model FOLDER, or "
+            "--model OPTIONS WEIGHTS"
+        )
     from elmokit.cli.progress import Bytes
     from elmokit.embedder import Embedder
 
-    with Bytes("fetching") as progress:
+    with Bytes("fetching", quiet) as progress:
         return Embedder.load(model, weights, vocabulary=vocabulary, progress=progress, **settings)

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
 
-from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.errors import CutShortError, FetchError, FormatError, InputError
 from elmokit.formats.files import check_sha256, disk_errors, one_at_a_time, publish
 
 Progress = Callable[[int, int | None], None]
@@ -23,14 +23,6 @@ TIMEOUT_SECONDS = 30.0
 BLOCK_BYTES = 1 << 18
 HEADERS = {"User-Agent": "elmokit", "Accept-Encoding": "identity"}
 PARTIAL_CONTENT, RANGE_NOT_SATISFIABLE = 206, 416
-
-
-class FetchError(ElmoError):
-    """An address whose file could not be fetched: offline, refused, not there."""
-
-
-class CutShortError(FetchError):
-    """A connection that ended too early; what came is kept, and running again continues."""
 
 
 def local_path(

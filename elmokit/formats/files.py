@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.errors import DiskError, FormatError, InputError
 
 ADVICE = {
     errno.ENOSPC: "; free some space or choose another disk",
@@ -25,10 +25,6 @@ ADVICE = {
     errno.ENOSYS: "; choose a folder on a local disk",
     errno.EOPNOTSUPP: "; choose a folder on a local disk",
 }
-
-
-class DiskError(ElmoError):
-    """The disk refused: no space left, no permission, no such folder."""
 
 
 @contextmanager

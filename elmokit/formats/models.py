@@ -15,8 +15,8 @@ from elmokit.text.vocabulary import BEGIN, END, Vocabulary, read_vocabulary
 
 Location = str | Path
 
-PUBLISHED_TOKENIZER = "whitespace"
-"""AllenNLP's files do not say how their text was tokenized; their users split on spaces."""
+PUBLISHED_TOKENIZER = "default"
+"""AllenNLP's files do not say how their text was tokenized; it was much as in the treebank."""
 
 
 def read_model(
@@ -42,6 +42,8 @@ def read_model(
     if not folder.is_dir():
         raise InputError(f"{model}: give the weights too, or the folder of a model")
     if native.is_native(folder):
+        if vocabulary is not None or embedding is not None:
+            raise InputError(f"{model}: a model folder has its own words; give no others")
         return native.read_model(folder)
     return read_pair(*find_pair(folder), vocabulary, embedding, progress)
 
@@ -49,10 +51,10 @@ def read_model(
 def find_pair(folder: Path) -> tuple[Path, Path]:
     """The options and weights of an AllenNLP model in a folder that has one of each."""
     options = sorted(folder.glob("*options*.json"))
-    weights = [path for path in sorted(folder.glob("*weights*.hdf5")) if path.is_file()]
+    weights = sorted(folder.glob("*weights*.hdf5")) or sorted(folder.glob("*.hdf5"))
     if len(options) != 1 or len(weights) != 1:
         raise InputError(
-            f"{folder}: holds neither config.json nor one options.json with one weights.hdf5; "
+            f"{folder}: holds neither config.json nor one options.json with one .hdf5 file; "
             "name the two files"
         )
     return options[0], weights[0]

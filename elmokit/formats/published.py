@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from elmokit.errors import InputError
-from elmokit.formats.fetch import CutShortError, FetchError, Progress, cache_path, local_path
+from elmokit.errors import CutShortError, FetchError, InputError
+from elmokit.formats.fetch import Progress, cache_path, local_path
 
 HOSTS = (
     "https://allennlp.s3.amazonaws.com/models/elmo",

@@ -30,6 +30,10 @@ class BiLMState(NamedTuple):
     forward: LSTMState
     backward: LSTMState
 
+    def detach(self) -> BiLMState:
+        """The same state without its history: gradients stop at the border of a batch."""
+        return BiLMState(*(LSTMState(*(part.detach() for part in half)) for half in self))
+
 
 class BiLMOutput(NamedTuple):
     """Layers, sentence markers included, and the state after the last word."""
@@ -75,12 +79,26 @@ class BiLM(nn.Module):
         ids, mask = self.add_markers(ids, self.mask(ids))
         return self.contextualize(self.encode(ids, mask), mask.sum(1), state, precision)
 
+    def weights_changed(self) -> None:
+        """Tell that weights were written to behind autograd's back, through `.data` for example.
+
+        Other changes are noticed: optimiser steps, `load_state_dict`, `.to()`.
+        """
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.add_(0)  # counts as a write
+
     def mask(self, ids: Tensor) -> Tensor:
         """Which of (batch, words[, characters]) are words: (batch, words), False on padding."""
         dimensions = 3 if isinstance(self.encoder, CharacterEncoder) else 2
         if ids.dim() != dimensions:
             names = "(batch, words, characters)" if dimensions == 3 else "(batch, words)"
             raise InputError(f"ids have shape {tuple(ids.shape)}; this model reads {names}")
+        if ids.shape[2:] != self.encoder.begin_marker.shape:
+            raise InputError(
+                f"words have {ids.shape[-1]} characters; this model reads "
+                f"{len(self.encoder.begin_marker)}, padding included"
+            )
         mask = (ids != 0).any(-1) if dimensions == 3 else ids != 0
         if not bool((mask[:, 1:] <= mask[:, :-1]).all()):
             raise InputError("ids have padding before a word; padding must follow the sentence")
@@ -120,7 +138,8 @@ class BiLM(nn.Module):
     ) -> BiLMOutput:
         """Run both stacks over token vectors (batch, words, token_size), markers included."""
         batch, words, size = token_vectors.shape
-        packing = pack(lengths, words)
+        packing = pack(lengths, words, token_vectors.device)
+        lengths = lengths.to(token_vectors.device)
         before = self.state_of_rows(state, batch, token_vectors)
         mask = torch.arange(words, device=lengths.device) < lengths[:, None]
         flat = (token_vectors * mask[:, :, None]).flatten(0, 1)
@@ -144,7 +163,9 @@ class BiLM(nn.Module):
         if state is None:
             return zero
         return join_states(
-            state, zero, lambda old, new: torch.cat([old[:, :rows], new[:, old.shape[1] :]], dim=1)
+            state,
+            zero,
+            lambda old, new: torch.cat([old[:, :rows].to(new), new[:, old.shape[1] :]], dim=1),
         )
 
 
@@ -177,7 +198,7 @@ def keep_other_rows(state: BiLMState, before: BiLMState | None) -> BiLMState:
     if before is None:
         return state
     return join_states(
-        state, before, lambda new, old: torch.cat([new, old[:, new.shape[1] :]], dim=1)
+        state, before, lambda new, old: torch.cat([new, old[:, new.shape[1] :].to(new)], dim=1)
     )
 
 

@@ -20,7 +20,7 @@ from elmokit.config import (
 )
 
 WORDS_PER_GROUP = 512
-"""Words of similar length that are convolved together."""
+"""Words of similar length that are encoded together: bounds the memory that many words take."""
 
 
 class Highway(nn.Module):
@@ -64,13 +64,16 @@ class CharacterEncoder(nn.Module):
         """Encode words (words, max_characters) as token vectors (words, token_size)."""
         lengths = character_lengths(character_ids)
         if len(character_ids) <= WORDS_PER_GROUP:
-            features = self.convolve(self.trim(character_ids, lengths))
-        else:
-            # Short words pass through short windows, instead of all through the longest one.
-            order = lengths.argsort()
-            groups = torch.split(order, WORDS_PER_GROUP)
-            parts = [self.convolve(self.trim(character_ids[g], lengths[g])) for g in groups]
-            features = torch.cat(parts)[order.argsort()]
+            return self.encode(self.trim(character_ids, lengths))
+        # Short words pass through short windows, instead of all through the longest one.
+        order = lengths.argsort()
+        groups = torch.split(order, WORDS_PER_GROUP)
+        parts = [self.encode(self.trim(character_ids[g], lengths[g])) for g in groups]
+        return torch.cat(parts)[order.argsort()]
+
+    def encode(self, character_ids: Tensor) -> Tensor:
+        """Token vectors (words, token_size) of words that have been trimmed alike."""
+        features = self.convolve(character_ids)
         for highway in self.highways:
             features = highway(features)
         return features if self.projection is None else self.projection(features)

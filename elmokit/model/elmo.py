@@ -31,7 +31,8 @@ class Elmo(nn.Module):
         dropout: Applied to each mix.
         layer_norm: Normalise layers before mixing (see `ScalarMix`).
         keep_boundaries: Leave the two sentence markers in the result.
-        finetune: Train the biLM too. Otherwise it is frozen, and runs without gradients.
+        finetune: Train the biLM too. Otherwise it is frozen, here and for whoever else uses it,
+            and runs without gradients.
         mix_weights: Start the mixes from these values (before the softmax).
         train_mix: Whether mix weights and gamma learn.
         penalty: The paper's lambda on the mix weights; add `elmo.penalty()` to the loss.
@@ -84,7 +85,7 @@ class Elmo(nn.Module):
         """Represent the words of (batch, words[, characters]) ids, once per mix."""
         with torch.set_grad_enabled(self.finetune and torch.is_grad_enabled()):
             layers, state = self.bilm(ids, state)
-        return ElmoOutput(*self.mix(layers), state)
+        return ElmoOutput(*self.mix(layers), state.detach())
 
     def mix(self, layers: Layers) -> tuple[list[Tensor], Tensor]:
         """Mix layers, markers included, into each representation and the mask that goes with them.
@@ -93,7 +94,10 @@ class Elmo(nn.Module):
         """
         mixed: Sequence[Tensor] = [mix(layers.vectors, layers.mask) for mix in self.mixes]
         mask = layers.mask
-        if not self.keep_boundaries:
+        if self.keep_boundaries:
+            # The layer norm has moved padding away from zero.
+            mixed = [vectors * mask[:, :, None] for vectors in mixed]
+        else:
             mixed, masks = zip(*(remove_markers(vectors, mask) for vectors in mixed), strict=True)
             mask = masks[0]
         return [self.dropout(vectors) for vectors in mixed], mask

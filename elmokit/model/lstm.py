@@ -66,7 +66,7 @@ class LSTMLayer(nn.Module):
             if config.has_projection
             else None
         )
-        self._products: dict[Precision, InferenceProducts] = {}
+        self._products: dict[tuple[Precision, torch.device], InferenceProducts] = {}
         self.initialise()
 
     def initialise(self) -> None:
@@ -90,7 +90,7 @@ class LSTMLayer(nn.Module):
 
     def needs_gradients(self, inputs: Tensor, state: LayerState) -> bool:
         """Whether anything that leads to the outputs wants a gradient."""
-        tensors = (*self.parameters(), inputs, state.cell, state.output)
+        tensors = (*self.weights(), inputs, state.cell, state.output)
         return any(tensor.requires_grad for tensor in tensors)
 
     def run(
@@ -176,6 +176,11 @@ class LSTMLayer(nn.Module):
         joined = LayerState(*(torch.cat(parts) for parts in zip(*states, strict=True)))
         return torch.cat(outputs) if outputs else inputs, joined
 
+    def weights(self) -> list[Tensor]:
+        """Every weight, by name: in a replica on another device `parameters()` is empty."""
+        weights = [self.input_weight, self.recurrent_weight, self.bias, self.projection_weight]
+        return [weight for weight in weights if weight is not None]
+
     def forget_bias(self) -> Tensor:
         """FORGET_BIAS on the forget gate, zero elsewhere: (4 * cell_size,)."""
         constant = torch.zeros_like(self.bias)
@@ -184,11 +189,12 @@ class LSTMLayer(nn.Module):
 
     def products(self, precision: Precision) -> InferenceProducts:
         """The weights laid out for inference, made anew when the weights have changed."""
-        versions = tuple(version_of(parameter) for parameter in self.parameters())
-        products = self._products.get(precision)
+        versions = tuple(version_of(weight) for weight in self.weights())
+        key = precision, self.bias.device
+        products = self._products.get(key)
         if products is None or products.versions != versions:
             projection = self.projection_weight
-            products = self._products[precision] = InferenceProducts(
+            products = self._products[key] = InferenceProducts(
                 versions=versions,
                 inputs=best_product(self.input_weight, precision),
                 recurrent=best_product(self.recurrent_weight, precision),
@@ -271,6 +277,7 @@ def last_tokens(step_sizes: list[int]) -> list[int]:
 
 
 def version_of(weight: Tensor) -> tuple[object, ...]:
-    """Changes whenever a weight is moved or written to."""
-    writes = 0 if weight.is_inference() else weight._version
+    """Changes whenever a weight is moved, or written to other than through `.data`."""
+    # Tensors of inference mode do not count their writes: each look may find another weight.
+    writes = object() if weight.is_inference() else weight._version
     return weight.data_ptr(), weight.device, weight.dtype, writes

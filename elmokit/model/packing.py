@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -22,15 +21,9 @@ class Packing(NamedTuple):
     forward: Tensor  # (tokens,) flat position, row * words + word, reading left to right
     backward: Tensor  # (tokens,) the same, each sentence read from its own end
 
-    @property
-    def starts(self) -> list[int]:
-        """First packed row of each step, and the end of the last."""
-        return list(accumulate(self.step_sizes, initial=0))
 
-
-def pack(lengths: Tensor, words: int) -> Packing:
-    """Pack sentences of `lengths` (batch,) that stand padded in (batch, words)."""
-    device = lengths.device
+def pack(lengths: Tensor, words: int, device: torch.device | None = None) -> Packing:
+    """Pack sentences of `lengths` (batch,) that stand padded in (batch, words) on a device."""
     # Sizes steer Python loops, so they are counted where Python can read them.
     lengths = lengths.cpu()
     sorted_lengths, rows = lengths.sort(descending=True, stable=True)

@@ -34,26 +34,39 @@ class Product(Protocol):
 
 def best_product(weight: Tensor, precision: Precision) -> Product:
     """The fastest product with `weight` (outputs, inputs) that keeps the promise of `precision`."""
+    if weight.dtype != torch.float32:
+        return PlainProduct(weight)
     if precision == "fast":
         if has_bfloat16(weight.device):
             return BFloat16Product(weight)
         if has_int8(weight.device) and weight.numel() >= INT8_PAYS:
             return Int8Product(weight)
-    if weight.device.type == "cpu" and weight.dtype == torch.float32:
+    if has_onednn(weight.device):
         return ProcessorProduct(weight)
     return PlainProduct(weight)
 
 
+def has_onednn(device: torch.device) -> bool:
+    """Whether this is a processor, with the library of kernels that packed weights are for."""
+    return device.type == "cpu" and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
 def has_bfloat16(device: torch.device) -> bool:
     """Whether bfloat16 products are faster than float32 ones on this device."""
-    if device.type == "cpu":
-        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return has_onednn(device) and any(processor_says(name) for name in names)
 
 
 def has_int8(device: torch.device) -> bool:
     """Whether the processor multiplies 8-bit integers faster than floats."""
-    return device.type == "cpu" and torch.cpu._is_vnni_supported()
+    return has_onednn(device) and processor_says("_is_vnni_supported")
+
+
+def processor_says(name: str) -> bool:
+    """What torch knows of the processor; versions that do not know the question say no."""
+    return bool(getattr(torch.cpu, name, lambda: False)())
 
 
 class NewProduct:

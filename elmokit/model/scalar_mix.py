@@ -40,6 +40,7 @@ class ScalarMix(nn.Module):
         penalty: float = 0.0,
     ) -> None:
         super().__init__()
+        self.layers = layers
         self.layer_norm = layer_norm
         self.penalty_strength = penalty
         start = given_weights(weights, layers) if weights is not None else torch.zeros(layers)
@@ -88,6 +89,7 @@ class DirectionalMix(nn.Module):
         super().__init__()
         if join not in ("concat", "add"):
             raise ConfigError(f"join is {join!r}; use 'concat' or 'add'")
+        self.layers = layers
         self.join = join
         self.penalty_strength = penalty
         count = 2 * layers - 1

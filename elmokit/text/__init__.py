@@ -1,1 +1,1 @@
-"""Words to ids. Knows no model and imports no torch."""
+"""Words to ids. Knows no model; imports torch only where tensors are asked for."""

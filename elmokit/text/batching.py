@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from elmokit.config import check_size
-
-Sentence = Sequence[str]
+from elmokit.text.characters import Sentence, check_sentence
 
 
 def batch_by_length(
@@ -43,7 +42,8 @@ def windows(sentences: Iterable[Sentence], tokens: int, most: int) -> Iterator[l
     check_size("most", most)
     window: list[Sentence] = []
     room = tokens
-    for sentence in sentences:
+    for number, sentence in enumerate(sentences):
+        check_sentence(sentence, number)
         window.append(sentence)
         room -= len(sentence)
         if room <= 0 or len(window) == most:

@@ -66,24 +66,39 @@ def check_sentences(sentences: Sequence[Sentence]) -> None:
             f"expected a list of sentences, got the text {sentences[:40]!r}; "
             'split it into words first: [["The", "river", "bank"]]'
         )
+    if not isinstance(sentences, Sequence):
+        raise InputError(
+            f"expected a list of sentences, got {short(sentences)}; "
+            "make a list of it, or give an iterable to embed_stream"
+        )
     for number, sentence in enumerate(sentences):
-        if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence):
+        check_sentence(sentence, number)
+
+
+def check_sentence(sentence: Sentence, number: int) -> None:
+    """Refuse anything but a list of words, naming the sentence by its number."""
+    if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence):
+        raise InputError(
+            f"sentence {number} is {short(sentence)}, not a list of words; "
+            'write it as ["The", "river", "bank"]'
+        )
+    for position, word in enumerate(sentence):
+        if not isinstance(word, str):
             raise InputError(
-                f"sentence {number} is {short(sentence)}, not a list of words; "
-                'write it as ["The", "river", "bank"]'
+                f"word {position} of sentence {number} is {short(word)}, not a string; "
+                "turn every word into a str first"
             )
-        for position, word in enumerate(sentence):
-            if not isinstance(word, str):
-                raise InputError(
-                    f"word {position} of sentence {number} is {short(word)}, not a string; "
-                    "turn every word into a str first"
-                )
 
 
 def short(value: object, limit: int = 40) -> str:
     """A value for an error message, and its type, in few characters."""
     text = repr(value)
     return f"{text if len(text) <= limit else text[:limit] + '…'} ({type(value).__name__})"
+
+
+def without_markers(words: Iterable[str]) -> list[str]:
+    """The words of a vocabulary: there, sentence markers are nothing unusual."""
+    return [word for word in words if word not in SENTENCE_MARKERS]
 
 
 class UnusualWords:
@@ -131,8 +146,7 @@ class UnusualWords:
                 self.counts[kind] += occurrences
             if first:
                 warnings.warn(
-                    f"a word is {UNUSUAL[kind]}: {short(word)}; "
-                    "further ones are only counted (see unusual_words)",
+                    f"a word is {UNUSUAL[kind]}: {short(word)}; further ones are only counted",
                     ElmoWarning,
                     stacklevel=2,
                 )

@@ -13,8 +13,8 @@ from small_models import small_bilm
 
 from elmokit import Embedder
 from elmokit.cli import main
+from elmokit.conversion import write_pair
 from elmokit.formats.allennlp import read_cached_vocabulary
-from elmokit.formats.conversion import write_pair
 from elmokit.formats.native import SavedModel, write_model
 
 
@@ -49,6 +49,7 @@ def elmo(monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow  # a clock on a busy machine; test_importing_is_cheap holds the cause
 def test_help_answers_at_once():
     times = []
     for _ in range(5):
@@ -252,8 +253,8 @@ def test_a_missing_model_is_one_line(elmo, tmp_path):
     assert code == 1
     assert err == f"elmo: {tmp_path / 'nowhere'}: there is no such file or folder\n"
     code, _, err = elmo("compare", "a", "a b", "a c")
-    assert code == 1
-    assert err.startswith("elmo: no model is bundled with this version")
+    assert code == 2
+    assert "name one: --model FOLDER, or --model OPTIONS WEIGHTS" in err
 
 
 def test_an_interrupt_ends_with_130(elmo, model, monkeypatch):
@@ -263,7 +264,7 @@ def test_an_interrupt_ends_with_130(elmo, model, monkeypatch):
     monkeypatch.setattr("elmokit.formats.models.describe", interrupted)
     code, _, err = elmo("info", model)
     assert code == 130
-    assert err == "\nelmo: interrupted\n"
+    assert err.startswith("\nelmo: interrupted; no half-written file is left")
 
 
 def test_download_lists_what_there_is(elmo):
@@ -287,3 +288,41 @@ def test_a_reader_that_has_had_enough_is_no_error_message(model):
     command = f"{sys.executable} -m elmokit info {model} | head -c 1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert result.stderr == ""
+
+
+def test_a_device_that_is_not_there_is_one_line(elmo, model, tmp_path):
+    for device in ("cuda:99", "nonsense"):
+        code, out, err = elmo("compare", "a", "a b", "a c", "--model", model, "--device", device)
+        assert (code, out) == (1, "")
+        assert err.startswith(f"elmo: device '{device}' cannot be used")
+        assert err.count("\n") == 1
+
+
+def test_embed_names_the_layers_there_are(elmo, model, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a\n", encoding="utf-8")
+    output = str(tmp_path / "out.npz")
+    code, _, err = elmo("embed", str(text), "-o", output, "--model", model, "--layers", "9")
+    assert code == 1
+    assert err == "elmo: layers is '9'; use one of all, average, top, 0, 1, 2\n"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(elmo, model, tmp_path):
+    text, output = tmp_path / "text.txt", tmp_path / "out.jsonl"
+    text.write_bytes(b"\xef\xbb\xbfThe bank\n")
+    assert elmo("embed", str(text), "-o", str(output), "--model", model)[0] == 0
+    assert json.loads(output.read_text())["sentence"] == "The bank"
+
+
+def test_help_texts_keep_their_lines_apart(elmo):
+    _, out, _ = elmo("convert", "--help")
+    assert "\\b" not in out
+    assert "  elmo convert my-model allennlp-files\n" in out
+
+
+def test_a_tokenizer_can_be_chosen(elmo, model):
+    arguments = ["compare", "bank.", "The bank.", "A bank.", "--model", model]
+    assert elmo(*arguments)[0] == 1
+    code, out, _ = elmo(*arguments, "--tokenizer", "whitespace")
+    assert code == 0
+    assert out.startswith("1: The [bank.]")

@@ -16,10 +16,9 @@ from typing import IO
 
 import pytest
 
-from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.errors import CutShortError, DiskError, ElmoError, FetchError, FormatError, InputError
 from elmokit.formats import fetch
-from elmokit.formats.fetch import CutShortError, FetchError, cache_path, local_path
-from elmokit.formats.files import DiskError
+from elmokit.formats.fetch import cache_path, local_path
 
 BODY = bytes(range(256)) * 4096  # 1 MiB: several blocks
 HALF = len(BODY) // 2

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.errors import InputError
+from elmokit.errors import CutShortError, FetchError, InputError
 from elmokit.formats import published
-from elmokit.formats.fetch import CutShortError, FetchError, cache_path
+from elmokit.formats.fetch import cache_path
 from elmokit.formats.published import PUBLISHED_MODELS, download, find_published
 
 REAL_HOSTS = published.HOSTS

@@ -6,7 +6,10 @@ from small_models import small_bilm, small_config
 
 from elmokit import BiLM, batch_to_ids
 from elmokit.config import WordEncoderConfig
+from elmokit.errors import InputError
+from elmokit.model import products
 from elmokit.model.bilm import distinct_rows
+from elmokit.model.lstm import LayerState
 
 TOLERANCE = 1e-5
 
@@ -101,17 +104,6 @@ def test_word_ids_are_looked_up_and_wrapped_in_their_markers():
     assert layers.vectors[:, 1, 3:].eq(0).all()
 
 
-@pytest.mark.parametrize("precision", ["exact", "fast"])
-def test_both_precisions_are_near(precision):
-    bilm = small_bilm(token_size=32, cell_size=64, scale=1.0)
-    ids = batch_to_ids([["The", "river", "bank", "."], ["Money"]])
-    with torch.no_grad():
-        exact, _ = bilm(ids)
-        layers, _ = bilm(ids, None, precision)
-    near = torch.cosine_similarity(exact.vectors, layers.vectors, dim=-1)[:, exact.mask]
-    assert near.min() > 0.99
-
-
 def test_no_rows_give_no_rows():
     with torch.no_grad():
         layers, state = small_bilm()(torch.zeros(0, 3, 50, dtype=torch.long))
@@ -124,3 +116,82 @@ def test_whatever_stands_on_padding_is_zero_in_every_layer():
         layers, _ = small_bilm().contextualize(torch.ones(1, 5, 6), torch.tensor([3]))
     assert layers.vectors[:, 0, 3:].eq(0).all()
     assert layers.vectors[:, 0, :3].ne(0).any()
+
+
+def test_lengths_may_stand_on_another_device_than_the_vectors():
+    bilm = small_bilm().to("meta")
+    vectors = torch.zeros(2, 4, 6, device="meta")
+    layers, _ = bilm.contextualize(vectors, torch.tensor([4, 3]))
+    assert layers.vectors.shape == (3, 2, 4, 12)
+    assert layers.mask.device.type == "meta"
+
+
+def test_weights_written_to_behind_autograd_are_seen_once_told():
+    bilm, ids = small_bilm(), batch_to_ids([["a", "b"], ["c"]])
+    with torch.no_grad():
+        before, _ = bilm(ids)
+        bilm.forward_lstm.layers[0].recurrent_weight.data.mul_(3)
+        bilm.weights_changed()
+        after, _ = bilm(ids)
+        expected, _ = BiLM.from_weights(bilm.config, bilm.state_dict())(ids)
+    assert (before.vectors - after.vectors).abs().max() > 1e-3
+    torch.testing.assert_close(after.vectors, expected.vectors, atol=TOLERANCE, rtol=0)
+
+
+def test_a_replica_on_another_device_uses_its_own_weights():
+    layer = small_bilm().forward_lstm.layers[0]
+    state = LayerState(torch.zeros(1, 10), torch.zeros(1, 6))
+    inputs = torch.randn(3, 6)
+    with torch.no_grad():
+        before, _ = layer(inputs, [1, 1, 1], state, "exact")
+        replica = layer._replicate_for_data_parallel()
+        for name, weight in layer.named_parameters():
+            setattr(replica, name, weight * 5)
+        after, _ = replica(inputs, [1, 1, 1], state, "exact")
+    assert (before - after).abs().max() > 1e-3
+
+
+def test_a_model_made_in_inference_mode_is_never_out_of_date():
+    with torch.inference_mode():
+        bilm, ids = small_bilm(), batch_to_ids([["a", "b"], ["c"]])
+        before, _ = bilm(ids)
+        bilm.forward_lstm.layers[0].recurrent_weight.mul_(3)
+        after, _ = bilm(ids)
+    assert (before.vectors - after.vectors).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("precision", ["exact", "fast"])
+def test_other_types_of_numbers_work_in_both_precisions(dtype, precision):
+    ids = batch_to_ids([["The", "river", "bank"], ["Money"]])
+    with torch.no_grad():
+        exact, _ = small_bilm()(ids)
+        layers, _ = small_bilm().to(dtype)(ids, None, precision)
+    assert layers.vectors.dtype == dtype
+    torch.testing.assert_close(layers.vectors.float(), exact.vectors, atol=0.1, rtol=0.1)
+
+
+def test_words_of_another_length_are_refused():
+    with pytest.raises(InputError, match="words have 40 characters; this model reads 50"):
+        small_bilm()(batch_to_ids([["a"]], max_characters=40))
+
+
+FAST = {"bfloat16": (True, False), "8-bit": (False, True)}
+
+
+@pytest.mark.parametrize("way", FAST)
+def test_fast_is_near_exact_and_does_not_depend_on_batch_mates(monkeypatch, way):
+    has_bfloat16, has_int8 = FAST[way]
+    monkeypatch.setattr(products, "has_bfloat16", lambda device: has_bfloat16)
+    monkeypatch.setattr(products, "has_int8", lambda device: has_int8)
+    monkeypatch.setattr(products, "INT8_PAYS", 0)
+    bilm = small_bilm(token_size=32, cell_size=64, scale=1.0)
+    ids = batch_to_ids([["The", "river", "bank", "."], ["Money", "talks"]])
+    with torch.no_grad():
+        exact, _ = bilm(ids)
+        fast, _ = bilm(ids, None, "fast")
+        alone, _ = bilm(ids[1:, :2], None, "fast")
+    near = torch.cosine_similarity(exact.vectors, fast.vectors, dim=-1)[:, exact.mask]
+    assert near.min() > 0.99
+    assert not torch.equal(fast.vectors, exact.vectors)
+    torch.testing.assert_close(fast.vectors[:, 1, :4], alone.vectors[:, 0], atol=1e-5, rtol=0)

@@ -106,3 +106,19 @@ def test_padding_before_a_word_is_refused():
     ids[0, 0] = 0
     with pytest.raises(InputError, match="padding before a word"):
         Elmo(small_bilm())(ids)
+
+
+def test_state_carried_while_fine_tuning_has_no_history():
+    elmo = Elmo(small_bilm(), dropout=0.0, finetune=True)
+    state = None
+    for _ in range(2):
+        output = elmo(batch_to_ids(SENTENCES), state)
+        output.mixes[0].sum().backward()
+        state = output.state
+    assert not any(part.requires_grad for half in state for part in half)
+
+
+def test_padding_is_zero_with_layer_norm_and_boundaries_too():
+    elmo = Elmo(small_bilm(), dropout=0.0, layer_norm=True, keep_boundaries=True)
+    output = elmo(batch_to_ids(SENTENCES))
+    assert output.mixes[0][~output.mask].eq(0).all()

@@ -88,3 +88,17 @@ def test_a_row_s_product_in_eight_bits_does_not_depend_on_the_other_rows():
     product, inputs = Int8Product(torch.randn(32, 64)), torch.randn(5, 64)
     alone = torch.cat([product(row[None]) for row in inputs])
     torch.testing.assert_close(product(inputs), alone, atol=1e-5, rtol=1e-5)
+
+
+def test_without_onednn_the_processor_multiplies_plainly(monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    for precision in ("exact", "fast"):
+        assert isinstance(best_product(LARGE, precision), PlainProduct)
+
+
+def test_a_question_that_this_torch_does_not_know_is_answered_no():
+    assert products.processor_says("_is_quantum_supported") is False
+
+
+def test_fast_leaves_other_types_of_numbers_alone():
+    assert isinstance(best_product(LARGE.half(), "fast"), PlainProduct)

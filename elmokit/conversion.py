@@ -8,19 +8,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from elmokit.config import CharacterEncoderConfig
+from elmokit.config import CharacterEncoderConfig, check_choice
 from elmokit.errors import InputError
 from elmokit.formats import allennlp, native
 from elmokit.formats.files import write_folder_atomically
 from elmokit.formats.models import Location, read_model
 from elmokit.formats.native import SavedModel
 from elmokit.model.bilm import BiLM
-from elmokit.text.characters import character_ids
+from elmokit.text.characters import UnusualWords, character_ids, without_markers
 from elmokit.text.tokenizer import load_tokenizer
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocabulary.txt"
-WORDS_PER_CALL = 4096
+TARGETS = ("native", "allennlp", "cached-vocabulary")
 
 
 def convert_model(
@@ -50,6 +50,7 @@ def convert_model(
     Returns:
         The files written.
     """
+    check_choice("target", target, (None, *TARGETS))
     folder = Path(destination)
     from_native = len(source) == 1 and native.is_native(source[0])
     target = target or ("allennlp" if from_native else "native")
@@ -93,13 +94,5 @@ def token_vectors(saved: SavedModel, vocabulary: Vocabulary) -> Tensor:
     if not isinstance(encoder, CharacterEncoderConfig):
         raise InputError("this model reads words, not characters: its table is its vocabulary")
     bilm = BiLM.from_weights(saved.config, saved.weights)
-    words = vocabulary.words
-    parts = [
-        bilm.encoder(
-            torch.from_numpy(
-                character_ids(words[start : start + WORDS_PER_CALL], encoder.max_characters)
-            )
-        )
-        for start in range(0, len(words), WORDS_PER_CALL)
-    ]
-    return torch.cat(parts)
+    UnusualWords(encoder.max_characters).note_all([without_markers(vocabulary.words)])
+    return bilm.encoder(torch.from_numpy(character_ids(vocabulary.words, encoder.max_characters)))

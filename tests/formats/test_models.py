@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_models import small_bilm
+
+from elmokit.config import WordEncoderConfig
+from elmokit.conversion import write_pair
+from elmokit.errors import InputError
+from elmokit.formats.models import describe, read_model
+from elmokit.formats.native import SavedModel, write_model
+from elmokit.text.vocabulary import Vocabulary, write_vocabulary
+
+
+def saved_model(**changes) -> SavedModel:
+    bilm = small_bilm(**changes)
+    return SavedModel(bilm.config, bilm.state_dict(), tokenizer="whitespace")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    write_pair(saved_model(), tmp_path / "pair", force=False)
+    return tmp_path / "pair"
+
+
+@pytest.mark.parametrize("name", ["weights.hdf5", "elmo_2x4096_weights.hdf5", "model.hdf5"])
+def test_a_folder_with_one_pair_of_files_is_a_model(pair, name):
+    (pair / "weights.hdf5").rename(pair / name)
+    assert read_model(pair).config == small_bilm().config
+
+
+def test_a_folder_without_a_model_says_what_it_lacks(tmp_path):
+    with pytest.raises(InputError, match=r"holds neither config\.json nor one options\.json"):
+        read_model(tmp_path)
+
+
+def test_options_alone_need_their_weights(pair):
+    with pytest.raises(InputError, match="give the weights too"):
+        read_model(pair / "options.json")
+
+
+def test_published_files_are_read_with_the_treebank_s_words(pair):
+    assert read_model(pair).tokenizer == "default"
+
+
+def test_a_model_folder_takes_no_other_words(tmp_path):
+    write_model(tmp_path / "native", saved_model())
+    with pytest.raises(InputError, match="has its own words"):
+        read_model(tmp_path / "native", vocabulary=tmp_path / "words.txt")
+
+
+def test_markers_of_word_input_are_found_in_its_vocabulary(tmp_path):
+    write_pair(saved_model(encoder=WordEncoderConfig(4)), tmp_path / "pair", force=False)
+    words = tmp_path / "words.txt"
+    write_vocabulary(Vocabulary(["the", "<UNK>", "</S>", "<S>"]), words)
+    encoder = read_model(tmp_path / "pair", vocabulary=words).config.encoder
+    assert (encoder.begin_id, encoder.end_id) == (4, 3)
+    write_vocabulary(Vocabulary(["the", "<UNK>", "</S>", "a"]), words)
+    with pytest.raises(InputError, match="has no '<S>'"):
+        read_model(tmp_path / "pair", vocabulary=words)
+
+
+def test_a_description_counts_what_training_has_chosen():
+    saved = saved_model()
+    padding_row = 4
+    expected = sum(tensor.numel() for tensor in saved.weights.values()) - padding_row
+    facts = describe(saved)
+    assert facts["parameters"] == expected
+    assert facts["input"].startswith("characters, 50 per word, 18 filters")
+    assert describe(saved_model(encoder=WordEncoderConfig(9)))["input"] == "words, a table of 9"
