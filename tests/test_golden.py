@@ -6,13 +6,11 @@ Both fixtures run ten batches of three sentences in order, the state carried fro
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-import torch
 from oracle import Oracle, assert_agree, oracle_carry
 from random_models import read_files
 
@@ -26,15 +24,6 @@ pytestmark = pytest.mark.skipif(
     not all((GOLDEN / model).is_dir() for model in MODELS),
     reason="the golden files are in ../shared/data, which is not here",
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Products this small lose by being shared: on a busy machine threads await each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def model_files(model: str) -> tuple[Path, Path]:

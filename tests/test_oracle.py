@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +76,6 @@ CHARACTER_MODELS: dict[str, dict[str, Any]] = {
     "3 characters": {"max_characters": 3},
     "70 characters": {"max_characters": 70},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Products this small lose by being shared: on a busy machine threads await each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def load(folder: Path, options: dict, weights: dict, **settings: Any) -> Embedder:

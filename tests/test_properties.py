@@ -36,15 +36,6 @@ any_batch = st.lists(any_sentence, min_size=1, max_size=6)
 known_words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Products this small lose by being shared: on a busy machine threads await each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     options = random_options(layers=LAYERS - 1, projection=PROJECTION)

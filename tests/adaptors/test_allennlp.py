@@ -37,15 +37,6 @@ VOCABULARY = ["@@PADDING@@", "@@UNKNOWN@@", "The", "river", "bank", ".", "A", "M
 Files = tuple[Path, Path]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small models are fastest on one thread, all the more on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def model() -> tuple[Options, Weights]:
     options = random_options(layers=LAYERS - 1, projection=SIZE // 2)
