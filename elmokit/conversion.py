@@ -82,7 +82,7 @@ def cache_vocabulary(
     if vocabulary is None:
         raise InputError("a cached vocabulary needs words: give a vocabulary, one word per line")
     if path.exists() and not force:
-        raise InputError(f"{path}: is there already; choose another name, or force it")
+        raise InputError(f"{path}: is there already; choose another name, or force it (--force)")
     allennlp.write_cached_vocabulary(token_vectors(saved, read_vocabulary(vocabulary)), path)
     return [path]
 

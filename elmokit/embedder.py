@@ -133,6 +133,13 @@ class Embedder:
             device=device,
         )
 
+    def __repr__(self) -> str:
+        config = self.config
+        return (
+            f"Embedder({config.layer_count} layers of {config.vector_size}, "
+            f"state={self.state!r}, precision={self.precision!r})"
+        )
+
     @property
     def config(self) -> ModelConfig:
         """The model's shape."""
@@ -309,7 +316,10 @@ class Embedder:
         top = self.config.lstm_layers
         number = top if layer == "top" else layer
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= top:
-            raise InputError(f"layer is {layer!r}; use 'average', 'top', 0 to {top}, or a mix")
+            raise InputError(
+                f"layer is {layer!r}; use 'average', 'top', 0 to {top}, or a mix; "
+                "embed_layers gives all of them"
+            )
         return lambda layers: layers.vectors[number]
 
     def _reduced_size(self, layer: Layer) -> int:

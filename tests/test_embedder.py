@@ -198,6 +198,11 @@ def test_a_folder_records_its_tokenizer(tmp_path):
     assert other.tokenize("It's here.") == ["It's", "here."]
 
 
+def test_an_embedder_says_what_it_is():
+    expected = "Embedder(3 layers of 12, state='carry', precision='exact')"
+    assert repr(small_embedder(state="carry")) == expected
+
+
 def test_without_a_model_the_error_says_how_to_name_one():
     with pytest.raises(InputError, match=r"Embedder\.load\('options.json', 'weights.hdf5'\)"):
         Embedder.load()

@@ -92,7 +92,7 @@ def test_embedder_gives_the_first_batch_whatever_its_state(model: str) -> None:
     assert_agree(vectors, golden_top_layers(model)[0])
 
 
-@pytest.mark.filterwarnings("ignore:a word is '<S>'")  # the vocabulary has the markers
+@pytest.mark.filterwarnings("ignore:unusual word '<S>'")  # the vocabulary has the markers
 def test_embedder_gives_the_cached_vectors_of_the_vocabulary_in_its_token_layer() -> None:
     embedder = Embedder.load(*model_files("golden-allennlp"), state="zero")
     words, expected = cached_vocabulary()

@@ -23,7 +23,7 @@ from elmokit.adaptors.allennlp_embedder import (
 from elmokit.config import check_size
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats.models import Location, read_model
-from elmokit.model.bilm import BiLM, Layers, remove_markers
+from elmokit.model.bilm import BiLM, Layers, check_ids, remove_markers
 from elmokit.model.scalar_mix import given_weights, normalise_layers
 from elmokit.text.characters import batch_to_ids
 
@@ -151,6 +151,7 @@ class Elmo(nn.Module):
                 stacklevel=2,
             )
             word_inputs = None
+        check_ids(inputs)
         leading = inputs.shape[:-2]
         if inputs.dim() > 3:
             inputs = inputs.flatten(0, -3)

@@ -38,16 +38,26 @@ class Summary:
         blank = f", {self.blank} of them blank" if self.blank else ""
         unusual = "".join(f", {count} {kind}" for kind, count in self.unusual_words.items())
         return (
-            f"{self.output}: {self.sentences:,} sentences{blank}, {self.words:,} words{unusual}, "
+            f"{self.output}: {counted(self.sentences, 'sentence')}{blank}, "
+            f"{counted(self.words, 'word')}{unusual}, "
             f"{self.seconds:.1f} s, {rate:,.0f} words/s"
         )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "word"), counted(2000, "word")
+    ('1 word', '2,000 words')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def check_output(output: str | Path, *, force: bool) -> None:
     """Refuse an output that cannot be written, before anything is computed for it."""
     check_suffix(output)
     if Path(output).exists() and not force:
-        raise InputError(f"{output}: is there already; choose another name, or force it")
+        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
 
 
 def embed_file(
@@ -72,6 +82,8 @@ def embed_file(
         progress: Told how many sentences are done.
     """
     check_output(output, force=force)
+    if Path(output).exists() and Path(input_file).exists() and Path(output).samefile(input_file):
+        raise InputError(f"{output}: is the input too; choose another name for the output")
     started = time.perf_counter()
     summary = Summary(str(output))
     lines = read_lines(input_file)

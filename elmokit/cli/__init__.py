@@ -5,8 +5,10 @@ Nothing here imports torch before a command runs, so that `--help` answers at on
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
+from types import FrameType
 from typing import TextIO
 
 import click
@@ -42,6 +44,7 @@ for command in (compare, convert, download, embed, info):
 def main() -> None:
     """Run the command; say what went wrong in one line, never in a traceback."""
     warnings.showwarning = show_warning
+    signal.signal(signal.SIGTERM, stop)
     try:
         status = elmo.main(prog_name="elmo", standalone_mode=False)
     except click.ClickException as error:
@@ -54,6 +57,11 @@ def main() -> None:
         say(str(error))
         status = 1
     sys.exit(status)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """End as Ctrl-C does, so that no temporary file is left behind."""
+    raise KeyboardInterrupt
 
 
 def say(message: str) -> None:

@@ -17,7 +17,7 @@ from elmokit.cli.options import ModelCommand, computing_options, load_embedder, 
 @computing_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare(word: str, sentences: tuple[str, ...], as_json: bool, **flags: Any) -> None:
-    """Compare a WORD's vectors in two or more sentences, layer by layer.
+    """Compare a word in several sentences, layer by layer.
 
     Layer 0 knows the word alone, so it gives a static vector; the layers above read the sentence.
     1 is the same direction, 0 unrelated.

@@ -33,7 +33,7 @@ def convert(
     half: bool,
     force: bool,
 ) -> None:
-    """Convert a model between the native folder and AllenNLP's two files.
+    """Convert between a model folder and AllenNLP's files.
 
     SRC is a model folder, or OPTIONS WEIGHTS (paths or addresses). DST is a folder; AllenNLP's
     options.json and weights.hdf5 are written into it. `--to cached-vocabulary` writes the token

@@ -9,7 +9,7 @@ import click
 @click.argument("name", required=False)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def download(name: str | None, quiet: bool) -> None:
-    """Fetch a published AllenNLP model into the cache; without NAME, list what there is.
+    """Fetch a published model once; without NAME, list them.
 
     The cache is the folder ELMOKIT_CACHE, or ~/.cache/elmokit. Prints the paths of the two files.
     """

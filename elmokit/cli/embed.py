@@ -27,7 +27,11 @@ from elmokit.cli.options import ModelCommand, computing_options, load_embedder, 
     metavar="LAYERS",
     help="average, top, all, or a layer's number.",
 )
-@click.option("--split", is_flag=True, help="INPUT is raw text: split it into sentences and words.")
+@click.option(
+    "--split",
+    is_flag=True,
+    help="INPUT is raw text: split it into words and sentences (of 4,000 characters at most).",
+)
 @computing_options
 @click.option("--force", is_flag=True, help="Replace OUT if it is there.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -42,7 +46,9 @@ def embed(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Embed each line of INPUT (- for stdin), words separated by blanks, into OUT.
+    """Turn a file of sentences into a file of vectors.
+
+    Each line of INPUT (- for standard input) is a sentence, its words separated by blanks.
 
     Line n of INPUT is vector n of OUT; blank lines are kept, with no words.
     """

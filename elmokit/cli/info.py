@@ -26,5 +26,12 @@ def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-        click.echo(f"{name:<{width}}  {shown}")
+        click.echo(f"{name:<{width}}  {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """A fact in words for people."""
+    words = {None: "none", True: "yes", False: "no"}
+    if value is None or isinstance(value, bool):
+        return words[value]
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -31,7 +31,8 @@ def split_pair(arguments: list[str]) -> list[str]:
     if "--model" in arguments:
         place = arguments.index("--model") + 2
         options, weights = [*arguments[place - 1 : place + 1], "", ""][:2]
-        if options.endswith(".json") and weights.endswith((".hdf5", ".h5")):
+        files = (".json", ".hdf5", ".h5")
+        if options.endswith(files) and weights.endswith(files):
             arguments.insert(place, "--weights")
     return arguments
 

@@ -38,11 +38,11 @@ def disk_errors(path: Path, attempt: str) -> Iterator[None]:
 
 def disk_error(path: Path, attempt: str, error: OSError) -> DiskError:
     """Describe `error` in one line, in the terms of the file that the user named."""
-    # Libraries above the system, h5py for one, put several lines into one error.
-    why = error.strerror or str(error) or type(error).__name__
-    why = " ".join(why.split())
     if error.errno is not None:
-        why = f"[Errno {error.errno}] {why}"
+        # The system's words: libraries above it, h5py for one, put pages into theirs.
+        why = f"[Errno {error.errno}] {os.strerror(error.errno)}"
+    else:
+        why = " ".join(str(error).split()) or type(error).__name__
     return DiskError(f"{path}: cannot be {attempt} ({why}){ADVICE.get(error.errno or 0, '')}")
 
 
@@ -88,14 +88,14 @@ def write_folder_atomically(path: str | Path, force: bool = False) -> Iterator[P
     for the instant in which the new one takes its name; after an exception it is there as before.
     """
     target = Path(os.path.realpath(path))
-    _check_replaceable(target, force)
+    _check_replaceable(target, path, force)
     temporary = _temporary_sibling(target)
     try:
         with disk_errors(target, "written"):
             temporary.mkdir()
         with _errors_of(temporary, target):
             yield temporary
-        _check_replaceable(target, force)
+        _check_replaceable(target, path, force)
         with disk_errors(target, "written"):
             _publish_folder(temporary, target)
     finally:
@@ -158,19 +158,19 @@ def _errors_of(temporary: Path, target: Path) -> Iterator[None]:
         raise
 
 
-def _check_replaceable(target: Path, force: bool) -> None:
+def _check_replaceable(target: Path, name: str | Path, force: bool) -> None:
     """Refuse a target that is a file, that holds files, or that is around the user."""
     if not os.path.exists(target):
         return
     if not os.path.isdir(target):
-        raise InputError(f"{target}: is a file; give the name of a folder")
+        raise InputError(f"{name}: is a file; give the name of a folder")
     with disk_errors(target, "read"):
         empty = not os.listdir(target)
     if not empty and not force:
-        raise InputError(f"{target}: already holds files; choose another folder, or force it")
+        raise InputError(f"{name}: already holds files; choose another, or force it (--force)")
     home = Path(os.path.realpath(os.path.expanduser("~")))
     if Path.cwd().is_relative_to(target) or home.is_relative_to(target):
-        raise InputError(f"{target}: is around the current or the home folder; choose another one")
+        raise InputError(f"{name}: is around the current or the home folder; choose another one")
 
 
 def _publish_folder(temporary: Path, target: Path) -> None:

@@ -11,10 +11,12 @@ from elmokit.errors import InputError
 from elmokit.formats import allennlp, native
 from elmokit.formats.fetch import Progress, local_path
 from elmokit.formats.native import SavedModel
+from elmokit.formats.published import PUBLISHED_MODELS, download
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary, read_vocabulary
 
 Location = str | Path
 
+WEIGHT_SUFFIXES = (".hdf5", ".h5")
 PUBLISHED_TOKENIZER = "default"
 """AllenNLP's files do not say how their text was tokenized; it was much as in the treebank."""
 
@@ -30,14 +32,18 @@ def read_model(
     """Read a native folder, or AllenNLP's options and weights, each a path or an address.
 
     Args:
-        model: A folder, or the options of an AllenNLP model.
+        model: A folder, the options of an AllenNLP model, or the name of a published one.
         weights: Its weights, where `model` is options.
         vocabulary: One word per line: the words of a word-input model, or of the softmax.
         embedding: A second file with the word vectors of a word-input model.
         progress: Told how far a download is.
     """
+    if str(model).endswith(WEIGHT_SUFFIXES):
+        raise InputError(f"{model}: is a file of weights; the options come first, then the weights")
     if weights is not None:
         return read_pair(model, weights, vocabulary, embedding, progress)
+    if is_published(model):
+        return read_pair(*download(str(model), progress), vocabulary, embedding, progress)
     folder = local_path(model, progress=progress)
     if not folder.is_dir():
         raise InputError(f"{model}: give the weights too, or the folder of a model")
@@ -46,6 +52,12 @@ def read_model(
             raise InputError(f"{model}: a model folder has its own words; give no others")
         return native.read_model(folder)
     return read_pair(*find_pair(folder), vocabulary, embedding, progress)
+
+
+def is_published(model: Location) -> bool:
+    """Whether this is the name of a published model, and of nothing here."""
+    names = [published.name for published in PUBLISHED_MODELS]
+    return str(model).lower() in names and not Path(model).exists()
 
 
 def find_pair(folder: Path) -> tuple[Path, Path]:

@@ -90,6 +90,7 @@ class BiLM(nn.Module):
 
     def mask(self, ids: Tensor) -> Tensor:
         """Which of (batch, words[, characters]) are words: (batch, words), False on padding."""
+        check_ids(ids)
         dimensions = 3 if isinstance(self.encoder, CharacterEncoder) else 2
         if ids.dim() != dimensions:
             names = "(batch, words, characters)" if dimensions == 3 else "(batch, words)"
@@ -166,6 +167,15 @@ class BiLM(nn.Module):
             state,
             zero,
             lambda old, new: torch.cat([old[:, :rows].to(new), new[:, old.shape[1] :]], dim=1),
+        )
+
+
+def check_ids(ids: object) -> None:
+    """Refuse words where their ids belong."""
+    if not isinstance(ids, Tensor):
+        raise InputError(
+            f"expected a tensor of ids, got a {type(ids).__name__}; "
+            "turn sentences into ids with batch_to_ids"
         )
 
 

@@ -25,10 +25,10 @@ SENTENCE_MARKERS = {"<S>": BEGIN_SENTENCE, "</S>": END_SENTENCE}
 
 UNUSUAL = {
     "cut": "longer than the model reads, and cut",
-    "empty": "empty",
-    "nul": "containing a NUL character",
-    "surrogate": "containing lone surrogates, which UTF-8 cannot encode and which were dropped",
-    "marker": "'<S>' or '</S>', read as a sentence marker",
+    "empty": "without characters",
+    "nul": "it has a NUL character",
+    "surrogate": "it has lone surrogates, which UTF-8 cannot encode and which are dropped",
+    "marker": "read as a sentence marker",
 }
 """What a word can have about it that its owner should know."""
 
@@ -146,7 +146,7 @@ class UnusualWords:
                 self.counts[kind] += occurrences
             if first:
                 warnings.warn(
-                    f"a word is {UNUSUAL[kind]}: {short(word)}; further ones are only counted",
+                    f"unusual word {word[:40]!r}: {UNUSUAL[kind]}; further ones are only counted",
                     ElmoWarning,
                     stacklevel=2,
                 )

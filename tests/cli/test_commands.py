@@ -106,7 +106,7 @@ def test_a_pair_of_files_is_a_model_too(elmo, pair, tmp_path):
     out_file = tmp_path / "out.npz"
     code, out, _ = elmo("embed", str(text), "-o", str(out_file), "--model", *pair)
     assert code == 0
-    assert "1 sentences, 2 words" in out
+    assert "1 sentence, 2 words" in out
     assert np.load(out_file)["0"].shape == (2, 12)
 
 
@@ -208,7 +208,8 @@ def test_embed_counts_words_that_were_cut(elmo, model, tmp_path):
     code, out, err = elmo("embed", str(text), "-o", str(output), "--model", model)
     assert code == 0
     assert "1 cut" in out
-    assert err.startswith("elmo: note: a word is longer than the model reads")
+    assert err.startswith("elmo: note: unusual word 'xxx")
+    assert "longer than the model reads, and cut" in err
 
 
 @pytest.mark.parametrize(
@@ -326,3 +327,47 @@ def test_a_tokenizer_can_be_chosen(elmo, model):
     code, out, _ = elmo(*arguments, "--tokenizer", "whitespace")
     assert code == 0
     assert out.startswith("1: The [bank.]")
+
+
+def test_swapped_options_and_weights_are_told_apart(elmo, pair, tmp_path):
+    options, weights = pair
+    for arguments in (
+        ("info", weights, options),
+        ("convert", weights, options, str(tmp_path / "out")),
+        ("compare", "a", "a b", "a c", "--model", weights, options),
+        ("info", weights),
+    ):
+        code, _, err = elmo(*arguments)
+        assert code == 1
+        assert err.endswith("is a file of weights; the options come first, then the weights\n")
+
+
+def test_the_input_is_never_the_output(elmo, model, tmp_path):
+    text = tmp_path / "text.jsonl"
+    text.write_text("a bank\n", encoding="utf-8")
+    code, _, err = elmo("embed", str(text), "-o", str(text), "--model", model, "--force")
+    assert code == 1
+    assert "is the input too" in err
+    assert text.read_text(encoding="utf-8") == "a bank\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+def test_a_terminated_run_leaves_nothing_half_written(model, tmp_path):
+    text, folder = tmp_path / "text.txt", tmp_path / "out"
+    text.write_text("a river bank and more words\n" * 300_000, encoding="utf-8")
+    command = [sys.executable, "-m", "elmokit", "embed", str(text), "-o", str(folder / "x.h5")]
+    process = subprocess.Popen([*command, "--model", model], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (folder.exists() and any(folder.iterdir())):
+        time.sleep(0.05)
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert list(folder.iterdir()) == []
+
+
+def test_info_speaks_to_people(elmo, model):
+    facts = dict(line.split("  ", 1) for line in elmo("info", model)[1].splitlines())
+    assert facts["softmax words"].strip() == "none"
+    assert facts["skip connections"].strip() == "yes"

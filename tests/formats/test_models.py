@@ -69,3 +69,19 @@ def test_a_description_counts_what_training_has_chosen():
     assert facts["parameters"] == expected
     assert facts["input"].startswith("characters, 50 per word, 18 filters")
     assert describe(saved_model(encoder=WordEncoderConfig(9)))["input"] == "words, a table of 9"
+
+
+def test_the_name_of_a_published_model_fetches_it(pair, monkeypatch):
+    asked = []
+
+    def download(name, progress):
+        asked.append(name)
+        return pair / "options.json", pair / "weights.hdf5"
+
+    monkeypatch.setattr("elmokit.formats.models.download", download)
+    monkeypatch.chdir(pair)
+    assert read_model("small").config == small_bilm().config
+    assert asked == ["small"]
+    (pair / "small").mkdir()
+    with pytest.raises(InputError, match="small: holds neither"):
+        read_model("small")  # what is here comes first

@@ -122,3 +122,8 @@ def test_padding_is_zero_with_layer_norm_and_boundaries_too():
     elmo = Elmo(small_bilm(), dropout=0.0, layer_norm=True, keep_boundaries=True)
     output = elmo(batch_to_ids(SENTENCES))
     assert output.mixes[0][~output.mask].eq(0).all()
+
+
+def test_words_instead_of_ids_show_the_way():
+    with pytest.raises(InputError, match="got a list; turn sentences into ids with batch_to_ids"):
+        Elmo(small_bilm())([["a", "b"]])
