@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig
-from elmokit.text.characters import batch_to_ids
+from elmokit.text.characters import MAX_CHARACTERS, character_ids
 
 
 class PlainElmo:
@@ -29,7 +29,7 @@ class PlainElmo:
         """Average of the layers, (batch, words, size), of one padded batch; state zero."""
         marked = [["<S>", *sentence, "</S>"] for sentence in sentences]
         lengths = torch.tensor([len(sentence) for sentence in marked])
-        tokens = self.encode(batch_to_ids(marked))
+        tokens = self.encode(spell(marked))
         forward = self.run("forward_lstm", tokens, lengths)
         backward = self.run("backward_lstm", reverse(tokens, lengths), lengths)
         layers = [torch.cat([tokens, tokens], dim=-1)]
@@ -98,6 +98,14 @@ class PlainElmo:
             output = torch.where(running, new_output, output)
             outputs.append(output * running)
         return torch.stack(outputs, dim=1)
+
+
+def spell(sentences: Sequence[Sequence[str]]) -> Tensor:
+    """Character ids (batch, words, characters), zero on padding, of sentences with markers."""
+    ids = torch.zeros(len(sentences), max(map(len, sentences)), MAX_CHARACTERS, dtype=torch.long)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = torch.from_numpy(character_ids(sentence))
+    return ids
 
 
 def reverse(vectors: Tensor, lengths: Tensor) -> Tensor:
