@@ -7,6 +7,7 @@ serve inference only.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import torch
@@ -69,12 +70,12 @@ def processor_says(name: str) -> bool:
     return bool(getattr(torch.cpu, name, lambda: False)())
 
 
-class NewProduct:
-    """What a product of new memory, made by `__call__`, is added and written by."""
+class AllocatingProduct(ABC):
+    """A product whose kernel makes new memory for its result."""
 
+    @abstractmethod
     def __call__(self, rows: Tensor) -> Tensor:
         """Multiply (rows, inputs) into (rows, outputs)."""
-        raise NotImplementedError
 
     def add_to(self, total: Tensor, rows: Tensor) -> None:
         """Add the product of (rows, inputs) to `total` (rows, outputs)."""
@@ -104,7 +105,7 @@ class PlainProduct:
         torch.mm(rows, self.weight, out=result)
 
 
-class PackedProduct(NewProduct):
+class PackedProduct(AllocatingProduct):
     """float32 on a processor, with the weight laid out once as the kernel wants it."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -156,7 +157,7 @@ class ProcessorProduct:
         return self._single
 
 
-class BFloat16Product(NewProduct):
+class BFloat16Product(AllocatingProduct):
     """bfloat16 in, float32 out."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -173,7 +174,7 @@ class BFloat16Product(NewProduct):
         return torch.ops.mkldnn._linear_pointwise(rows, self.packed, None, "none", [], "").float()
 
 
-class Int8Product(NewProduct):
+class Int8Product(AllocatingProduct):
     """8-bit integers: a scale for each output and for each row, sums in 32 bits, float32 out.
 
     Rows are scaled one by one, so that a sentence's vectors do not depend on its batch mates.
