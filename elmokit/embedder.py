@@ -19,6 +19,7 @@ from elmokit.config import (
     ModelConfig,
     Precision,
     State,
+    WordEncoderConfig,
     check_choice,
     check_size,
 )
@@ -90,8 +91,8 @@ class Embedder:
         self._encoder_version: object = None
         self._carried: BiLMState | None = None
         self._carry_lock = Lock()
-        if not isinstance(self.config.encoder, CharacterEncoderConfig):
-            check_word_input(self.config, vocabulary)
+        if isinstance(self.config.encoder, WordEncoderConfig):
+            check_word_input(self.config.encoder, vocabulary)
 
     @classmethod
     def load(
@@ -189,7 +190,7 @@ class Embedder:
             raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
         if not isinstance(texts, Iterable):
             raise InputError(f"expected a list of texts, got {short(texts)}")
-        split = [self._split(text) for text in texts]
+        split = [self.split(text) for text in texts]
         vectors = self.embed_stream((sentence for text in split for sentence in text), layer)
         size = self._reduced_size(layer)
         means = np.zeros((len(split), size), dtype=np.float32)
@@ -201,16 +202,17 @@ class Embedder:
 
     def tokenize(self, text: str) -> list[str]:
         """Split raw text into words, with the tokenizer the model was trained with."""
-        return [word for sentence in self._split(text) for word in sentence]
+        return [word for sentence in self.split(text) for word in sentence]
+
+    def split(self, text: str) -> list[list[str]]:
+        """Split raw text into sentences of words, with the same tokenizer."""
+        if not isinstance(text, str):
+            raise InputError(f"expected a text, got {short(text)}")
+        return [[token.text for token in sentence] for sentence in self.tokenizer.sentences(text)]
 
     def reset_state(self) -> None:
         """Forget what state `carry` has read so far."""
         self._carried = None
-
-    def _split(self, text: str) -> list[list[str]]:
-        if not isinstance(text, str):
-            raise InputError(f"expected a text, got {text!r} ({type(text).__name__})")
-        return [[token.text for token in sentence] for sentence in self.tokenizer.sentences(text)]
 
     def _embed_all(self, sentences: Sequence[Sentence], reduce: Reduce) -> list[Vectors]:
         check_sentences(sentences)
@@ -298,7 +300,7 @@ class Embedder:
 
     def _forget_changed_encoder(self) -> None:
         """Empty the word cache when somebody has trained or moved the encoder since."""
-        version = tuple(version_of(weight) for weight in self.bilm.encoder.parameters())
+        version = version_of(self.bilm.encoder.parameters())
         if version != self._encoder_version:
             self._cache.clear()
             self._encoder_version = version
@@ -349,13 +351,12 @@ def max_characters(config: ModelConfig) -> int:
     return encoder.max_characters if isinstance(encoder, CharacterEncoderConfig) else sys.maxsize
 
 
-def check_word_input(config: ModelConfig, vocabulary: Vocabulary | None) -> None:
+def check_word_input(encoder: WordEncoderConfig, vocabulary: Vocabulary | None) -> None:
     """Refuse a word-input model without the words its table is of."""
     if vocabulary is None:
         raise InputError("this model reads words, not characters: give its vocabulary file too")
-    words = config.encoder.words  # type: ignore[union-attr]
-    if len(vocabulary) != words:
-        raise InputError(f"the vocabulary has {len(vocabulary)} words, the model {words}")
-    for marker, number in ((BEGIN, config.encoder.begin_id), (END, config.encoder.end_id)):  # type: ignore[union-attr]
+    if len(vocabulary) != encoder.words:
+        raise InputError(f"the vocabulary has {len(vocabulary)} words, the model {encoder.words}")
+    for marker, number in ((BEGIN, encoder.begin_id), (END, encoder.end_id)):
         if marker not in vocabulary or vocabulary.id_of(marker) + 1 != number:
             raise InputError(f"the vocabulary does not have {marker!r} as word {number - 1}")

@@ -138,7 +138,7 @@ class CachedVocabulary(nn.Module):
 
     def vectors(self, bilm: BiLM) -> Tensor:
         """Token vectors (words, token_size), computed anew when the encoder has changed."""
-        version = tuple(version_of(weight) for weight in bilm.encoder.parameters())
+        version = version_of(bilm.encoder.parameters())
         if self._vectors is None or version != self._made_from:
             with torch.no_grad():
                 self._vectors = bilm.encoder(self.spellings)

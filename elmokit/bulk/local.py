@@ -87,7 +87,7 @@ def embed_file(
     started = time.perf_counter()
     summary = Summary(str(output))
     lines = read_lines(input_file)
-    sentences = split_lines(embedder, lines) if split else [line.split() for line in lines]
+    sentences = embedder.split("\n".join(lines)) if split else [line.split() for line in lines]
     total = len(sentences)
 
     def items() -> Iterator[tuple[list[str], Vectors]]:
@@ -117,26 +117,16 @@ def embed_as(embedder: Embedder, layers: str, sentences: list[list[str]]) -> Ite
     return embedder.embed_stream(sentences, layer)
 
 
-def split_lines(embedder: Embedder, lines: list[str]) -> list[list[str]]:
-    """Raw text to sentences of words, with the model's tokenizer."""
-    split = embedder.tokenizer.sentences("\n".join(lines))
-    return [[token.text for token in sentence] for sentence in split]
-
-
 def read_lines(input_file: str | Path) -> list[str]:
     """The lines of a UTF-8 file, each without its end."""
-    name = "standard input" if str(input_file) == "-" else str(input_file)
+    piped = str(input_file) == "-"
+    name = "standard input" if piped else str(input_file)
     try:
-        contents = sys.stdin.buffer.read() if str(input_file) == "-" else read_bytes(input_file)
+        contents = sys.stdin.buffer.read() if piped else Path(input_file).read_bytes()
         lines = contents.removeprefix(codecs.BOM_UTF8).splitlines()
         return [decode(line, name, number) for number, line in enumerate(lines, start=1)]
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror})") from error
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes."""
-    return Path(path).read_bytes()
 
 
 def decode(line: bytes, name: str, number: int) -> str:

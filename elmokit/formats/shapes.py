@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
+from elmokit.config import CHARACTERS, CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import FormatError
 
 Shape = tuple[int, ...]
 
-CHARACTER_ROWS = 262
-"""The padded word (0), 256 bytes, begin and end of sentence and of word, padding in a word."""
 SHOWN = 5
 """Shapes that one message compares: options of another model differ in every one."""
 
@@ -38,9 +36,7 @@ def _encoder_shapes(config: ModelConfig) -> dict[str, Shape]:
 
 
 def _character_encoder_shapes(encoder: CharacterEncoderConfig, token_size: int) -> dict[str, Shape]:
-    shapes: dict[str, Shape] = {
-        "encoder.characters.weight": (CHARACTER_ROWS, encoder.character_size)
-    }
+    shapes: dict[str, Shape] = {"encoder.characters.weight": (CHARACTERS, encoder.character_size)}
     for number, (width, filters) in enumerate(encoder.filters):
         name = f"encoder.convolutions.{number}"
         shapes[f"{name}.weight"] = (filters, encoder.character_size, width)

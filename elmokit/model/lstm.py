@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ class LayerState(NamedTuple):
 class InferenceProducts(NamedTuple):
     """A layer's weights, laid out for fast products without gradients."""
 
-    versions: tuple[object, ...]  # which weights these were made from
+    version: tuple[object, ...]  # of the weights that these were made from
     inputs: Product
     recurrent: Product
     projection: Product | None
@@ -189,13 +189,13 @@ class LSTMLayer(nn.Module):
 
     def products(self, precision: Precision) -> InferenceProducts:
         """The weights laid out for inference, made anew when the weights have changed."""
-        versions = tuple(version_of(weight) for weight in self.weights())
+        version = version_of(self.weights())
         key = precision, self.bias.device
         products = self._products.get(key)
-        if products is None or products.versions != versions:
+        if products is None or products.version != version:
             projection = self.projection_weight
             products = self._products[key] = InferenceProducts(
-                versions=versions,
+                version=version,
                 inputs=best_product(self.input_weight, precision),
                 recurrent=best_product(self.recurrent_weight, precision),
                 projection=None if projection is None else best_product(projection, precision),
@@ -276,8 +276,11 @@ def last_tokens(step_sizes: list[int]) -> list[int]:
     return last
 
 
-def version_of(weight: Tensor) -> tuple[object, ...]:
+def version_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
     """Changes whenever a weight is moved, or written to other than through `.data`."""
-    # Tensors of inference mode do not count their writes: each look may find another weight.
-    writes = object() if weight.is_inference() else weight._version
-    return weight.data_ptr(), weight.device, weight.dtype, writes
+    return tuple((w.data_ptr(), w.device, w.dtype, writes_to(w)) for w in weights)
+
+
+def writes_to(weight: Tensor) -> object:
+    """How often a weight was written to; of inference mode's tensors nobody counts, so: anew."""
+    return object() if weight.is_inference() else weight._version

@@ -1,8 +1,8 @@
 """Matrix products with a fixed weight, as fast as the processor at hand allows.
 
 A recurrent step multiplies a few rows by the same large weight again and again. Each class here is
-one way to do that; `best_product` chooses. They keep weights in other layouts and
-serve inference only.
+one way to do that; `best_product` chooses. They keep weights in other layouts and serve inference
+only.
 """
 
 from __future__ import annotations

@@ -5,18 +5,25 @@ from __future__ import annotations
 import copy
 import inspect
 import io
-import json
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 import torch
+from allennlp_samples import (
+    BATCHES,
+    CLEARLY,
+    LAYERS,
+    SENTENCES,
+    SIZE,
+    VOCABULARY,
+    Files,
+    assert_same,
+    averages,
+    represent,
+    word_ids,
+)
 from oracle import TOLERANCE, Oracle, assert_agree, distance, oracle_carry, oracle_layers
 from random_models import Options, Weights, random_options, random_weights, write_files
 from torch import Tensor, nn
@@ -24,78 +31,7 @@ from torch import Tensor, nn
 from elmokit.adaptors import allennlp
 from elmokit.adaptors.allennlp import Elmo, ElmoEmbedder, ScalarMix, batch_to_ids
 from elmokit.embedder import Embedder
-from elmokit.errors import ConfigError, ElmoError, ElmoWarning, InputError
-from elmokit.formats.vectors import read_vectors
-
-LAYERS, SIZE = 3, 16
-CLEARLY = 10 * TOLERANCE
-SENTENCES = [["The", "river", "bank", "."], ["A", "bank"], ["Money", "talks", "."]]
-# Fewer rows, more rows, an empty sentence: the state shrinks and grows.
-BATCHES = [SENTENCES, [["One"]], [["a"], ["b", "c"], [], ["d"], ["e"]], SENTENCES[:2], SENTENCES]
-VOCABULARY = ["@@PADDING@@", "@@UNKNOWN@@", "The", "river", "bank", ".", "A", "Money"]
-
-Files = tuple[Path, Path]
-
-
-@pytest.fixture(scope="module")
-def model() -> tuple[Options, Weights]:
-    options = random_options(layers=LAYERS - 1, projection=SIZE // 2)
-    return options, random_weights(options, seed=3)
-
-
-@pytest.fixture(scope="module")
-def files(model: tuple[Options, Weights], tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return write_files(tmp_path_factory.mktemp("model"), *model)
-
-
-@pytest.fixture(scope="module")
-def other_files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    options = random_options(layers=LAYERS - 1, projection=SIZE // 2)
-    return write_files(tmp_path_factory.mktemp("other"), options, random_weights(options, seed=4))
-
-
-@pytest.fixture
-def address(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where a server on this machine offers the folder of the model."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(files[0].parent)))
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def word_ids(sentences: list[list[str]]) -> Tensor:
-    """Ids of VOCABULARY, 1 for a word it does not have."""
-    known = {word: number for number, word in enumerate(VOCABULARY)}
-    rows = [torch.tensor([known.get(word, 1) for word in sentence]) for sentence in sentences]
-    return nn.utils.rnn.pad_sequence(rows, batch_first=True)
-
-
-def represent(elmo: nn.Module, sentences: list[list[str]]) -> list[np.ndarray]:
-    """The first representation of each sentence, padding cut off."""
-    output = elmo(batch_to_ids(sentences))
-    vectors = output["elmo_representations"][0].detach().numpy()
-    return [row[: len(sentence)] for row, sentence in zip(vectors, sentences, strict=True)]
-
-
-def averages(layers: list[np.ndarray]) -> list[np.ndarray]:
-    return [sentence.mean(0) for sentence in layers]
-
-
-def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert torch.equal(one["mask"], other["mask"])
-    for a, b in zip(one["elmo_representations"], other["elmo_representations"], strict=True):
-        assert torch.allclose(a, b, rtol=0, atol=TOLERANCE)
-
+from elmokit.errors import ConfigError, ElmoError, InputError
 
 # Signatures and shapes
 
@@ -385,109 +321,6 @@ def test_scalar_mix_of_the_wrong_number_is_one_line() -> None:
         ScalarMix(3)([torch.zeros(1, 1)] * 2)
 
 
-# The cached vocabulary
-
-
-def encoded_words(elmo: Elmo) -> list[int]:
-    """How many words each run of the character encoder reads from now on."""
-    counts: list[int] = []
-    elmo._elmo_lstm.bilm.encoder.register_forward_pre_hook(
-        lambda _, inputs: counts.append(len(inputs[0]))
-    )
-    return counts
-
-
-def test_cached_vocabulary_gives_what_the_characters_give(files: Files) -> None:
-    plain = Elmo(*files, 2, dropout=0.0)
-    cached = Elmo(*files, 2, dropout=0.0, vocab_to_cache=VOCABULARY)
-
-    for batch in (SENTENCES, SENTENCES[1:], SENTENCES):
-        assert_same(cached(batch_to_ids(batch), word_ids(batch)), plain(batch_to_ids(batch)))
-
-
-def test_cached_words_need_no_characters_and_are_computed_once(files: Files) -> None:
-    sentences = [["The", "bank", "."], ["A", "river"]]
-    cached = Elmo(*files, 1, dropout=0.0, stateful=False, vocab_to_cache=VOCABULARY)
-    plain = Elmo(*files, 1, dropout=0.0, stateful=False)
-    counts = encoded_words(cached)
-
-    for _ in range(3):
-        found = cached(torch.zeros(2, 3, 50, dtype=torch.int64), word_ids(sentences))
-        assert_same(found, plain(batch_to_ids(sentences)))
-
-    markers = 2
-    assert sorted(counts) == [markers, markers, markers, len(VOCABULARY)]
-
-
-@pytest.mark.parametrize("missing_id", [len(VOCABULARY), 10_000, -1])
-def test_words_outside_the_cache_are_read_from_their_own_characters_only(
-    files: Files, missing_id: int
-) -> None:
-    sentences = [["The", "bank", "talks"], ["talks", "loudly"]]
-    ids = word_ids(sentences)
-    ids[ids == 1] = missing_id
-    cached = Elmo(*files, 1, dropout=0.0, stateful=False, vocab_to_cache=VOCABULARY)
-    cached(batch_to_ids(sentences[:1]), word_ids(sentences[:1]))
-    counts = encoded_words(cached)
-
-    found = cached(batch_to_ids(sentences), ids)
-
-    assert_same(found, Elmo(*files, 1, dropout=0.0, stateful=False)(batch_to_ids(sentences)))
-    assert counts == [4]  # two markers, "talks", "loudly"
-
-
-def test_cached_vectors_follow_an_encoder_that_has_changed(
-    files: Files, other_files: Files
-) -> None:
-    cached = Elmo(*files, 1, dropout=0.0, stateful=False, vocab_to_cache=VOCABULARY)
-    other = Elmo(*other_files, 1, dropout=0.0, stateful=False)
-    cached(batch_to_ids(SENTENCES), word_ids(SENTENCES))
-
-    cached.load_state_dict(other.state_dict())
-
-    ids = batch_to_ids(SENTENCES)
-    assert_same(cached(ids, word_ids(SENTENCES)), other(ids))
-
-
-def test_cached_words_of_a_trained_biLM_still_train_its_encoder(files: Files) -> None:
-    gradients = []
-    for vocabulary in (VOCABULARY, None):
-        elmo = Elmo(*files, 1, requires_grad=True, dropout=0.0, vocab_to_cache=vocabulary)
-        words = word_ids(SENTENCES) if vocabulary else None
-        elmo(batch_to_ids(SENTENCES), words)["elmo_representations"][0].square().sum().backward()
-        gradients.append(elmo._elmo_lstm.bilm.encoder.characters.weight.grad)
-
-    assert torch.allclose(*gradients, rtol=1e-4, atol=1e-4)
-
-
-def test_cached_vocabulary_takes_more_dimensions(files: Files) -> None:
-    elmo = Elmo(*files, 1, dropout=0.0, stateful=False, vocab_to_cache=VOCABULARY)
-    ids, words = batch_to_ids(SENTENCES[:2]), word_ids(SENTENCES[:2])
-
-    nested = elmo(ids.view(1, 2, 4, 50), words.view(1, 2, 4))
-
-    assert nested["mask"].shape == (1, 2, 4)
-    flat = elmo(ids, words)["elmo_representations"][0]
-    assert torch.equal(nested["elmo_representations"][0][0], flat)
-
-
-def test_word_that_is_neither_cached_nor_spelt_is_named(files: Files) -> None:
-    elmo = Elmo(*files, 1, vocab_to_cache=VOCABULARY)
-
-    with pytest.raises(InputError, match="have id 99, vocab_to_cache has 8 words"):
-        elmo(torch.zeros(1, 1, 50, dtype=torch.int64), torch.tensor([[99]]))
-
-
-def test_word_inputs_without_a_cached_vocabulary_are_reported(files: Files) -> None:
-    elmo = Elmo(*files, 1, dropout=0.0, stateful=False)
-    ids = batch_to_ids(SENTENCES)
-
-    with pytest.warns(ElmoWarning, match="word_inputs are not used"):
-        found = elmo(ids, word_ids(SENTENCES))
-
-    assert_same(found, elmo(ids))
-
-
 # Saving and loading
 
 
@@ -562,138 +395,6 @@ def test_task_model_saved_with_allennlp_is_loaded_biLM_included(
     assert_agree(
         represent(task["elmo"], SENTENCES), [1.5 * v for v in represent(expected, SENTENCES)]
     )
-
-
-# ElmoEmbedder
-
-
-def test_embedder_gives_all_layers_batch_after_batch_as_the_oracle(
-    model: tuple[Options, Weights], files: Files
-) -> None:
-    embedder = ElmoEmbedder(*files)
-
-    found = [embedder.embed_batch(batch) for batch in BATCHES]
-
-    for batch, expected in zip(found, oracle_carry(*model, BATCHES), strict=True):
-        assert_agree(batch, expected)
-
-
-def test_embedder_without_state_gives_a_sentence_its_own_vectors(
-    model: tuple[Options, Weights], files: Files
-) -> None:
-    embedder = ElmoEmbedder(*files, stateful=False)
-
-    found = [embedder.embed_sentence(sentence) for sentence in SENTENCES]
-
-    assert_agree(found, oracle_layers(*model, SENTENCES))
-    assert_agree(list(embedder.embed_sentences(iter(SENTENCES), batch_size=2)), found)
-
-
-def test_embedder_forgets_when_told(files: Files) -> None:
-    embedder = ElmoEmbedder(*files)
-    first, second = embedder.embed_batch(SENTENCES), embedder.embed_batch(SENTENCES)
-    embedder.reset_state()
-
-    assert distance(first, second) > CLEARLY
-    assert_agree(embedder.embed_batch(SENTENCES), first)
-
-
-def test_batch_to_embeddings_is_padded_with_zeros(files: Files) -> None:
-    embeddings, mask = ElmoEmbedder(*files).batch_to_embeddings([*SENTENCES, []])
-
-    assert embeddings.shape == (4, LAYERS, 4, SIZE)
-    assert mask.sum(1).tolist() == [4, 2, 3, 0]
-    assert not embeddings.transpose(1, 2)[~mask].any()
-    expected = ElmoEmbedder(*files).embed_batch(SENTENCES)
-    assert_agree([embeddings[1, :, :2].numpy()], [expected[1]])
-
-
-def test_empty_sentence_has_layers_of_no_words(files: Files) -> None:
-    embedder = ElmoEmbedder(*files)
-
-    assert embedder.embed_sentence([]).shape == (LAYERS, 0, SIZE)
-    assert embedder.embed_batch([[], ["a"]])[0].shape == (LAYERS, 0, SIZE)
-    assert embedder.batch_to_embeddings([[], []])[0].shape == (2, LAYERS, 0, SIZE)
-    assert embedder.embed_batch([]) == []
-
-
-def test_stream_carries_state_over_batches_of_the_given_size(
-    model: tuple[Options, Weights], files: Files
-) -> None:
-    sentences = [*SENTENCES, ["one", "more"], ["and", "another", "one"]]
-
-    found = list(ElmoEmbedder(*files).embed_sentences(sentences, batch_size=2))
-
-    batches = [sentences[:2], sentences[2:4], sentences[4:]]
-    expected = [layers for batch in oracle_carry(*model, batches) for layers in batch]
-    assert_agree(found, expected)
-
-
-# Files of vectors
-
-LINES = ["The river bank .", "", "A bank", "The river bank ."]
-
-
-def embed_lines(files: Files, path: Path, lines: list[str] = LINES, **settings: Any) -> None:
-    text = io.StringIO("".join(f"{line}\n" for line in lines))
-    ElmoEmbedder(*files).embed_file(text, str(path), batch_size=2, **settings)
-
-
-def test_file_has_the_layout_of_the_allennlp_command(
-    model: tuple[Options, Weights], files: Files, tmp_path: Path
-) -> None:
-    embed_lines(files, tmp_path / "out.hdf5")
-
-    sentences = [line.split() for line in LINES]
-    expected = oracle_carry(*model, [sentences[:2], sentences[2:]])
-    with h5py.File(tmp_path / "out.hdf5", "r") as file:
-        assert set(file) == {"0", "1", "2", "3", "sentence_to_index"}
-        assert_agree([file[str(n)][...] for n in range(4)], [*expected[0], *expected[1]])
-        assert file["1"].shape == (LAYERS, 0, SIZE)
-        assert file["0"].dtype == np.float32
-        assert file["sentence_to_index"].shape == (1,)
-        index = json.loads(file["sentence_to_index"][0])
-    assert index == {"The river bank .": "3", "": "1", "A bank": "2"}
-
-
-@pytest.mark.parametrize("output_format", ["top", "average"])
-def test_file_may_have_one_layer(files: Files, tmp_path: Path, output_format: str) -> None:
-    embed_lines(files, tmp_path / "all.hdf5")
-    embed_lines(files, tmp_path / "one.hdf5", output_format=output_format, forget_sentences=True)
-
-    layers = [item.vectors for item in read_vectors(tmp_path / "all.hdf5")]
-    with h5py.File(tmp_path / "one.hdf5", "r") as file:
-        assert set(file) == {"0", "1", "2", "3"}
-        found = [file[str(n)][...] for n in range(4)]
-    assert found[1].shape == (0, SIZE)
-    assert_agree(found, [a[-1] if output_format == "top" else a.mean(0) for a in layers])
-
-
-def test_file_may_have_sentences_for_keys(files: Files, tmp_path: Path) -> None:
-    lines = ["The river bank .", "either and / or"]
-    embed_lines(files, tmp_path / "out.hdf5", lines, use_sentence_keys=True)
-
-    with h5py.File(tmp_path / "out.hdf5", "r") as file:
-        assert [file[line].shape[1] for line in lines] == [4, 4]
-        assert "sentence_to_index" not in file
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["a", "b", "a"], "line 3, 'a', has the key of line 1"),
-        (["a", ""], "line 2, '', cannot be a key"),
-    ],
-)
-def test_sentences_that_cannot_be_keys_are_refused_before_computing(
-    files: Files, tmp_path: Path, lines: list[str], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ElmoEmbedder, "embed_batch", lambda *_: pytest.fail("computed"))
-
-    with pytest.raises(InputError, match=message):
-        embed_lines(files, tmp_path / "out.hdf5", lines, use_sentence_keys=True)
-
-    assert list(tmp_path.iterdir()) == []
 
 
 # Addresses
