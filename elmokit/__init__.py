@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from elmokit.config import ModelConfig
     from elmokit.embedder import Embedder
     from elmokit.errors import ConfigError, ElmoError, ElmoWarning, FormatError, InputError
+    from elmokit.language_model import LanguageModel
     from elmokit.model.bilm import BiLM
     from elmokit.model.elmo import Elmo
     from elmokit.model.scalar_mix import ScalarMix
@@ -26,6 +27,7 @@ _HOMES = {
     "Embedder": "elmokit.embedder",
     "FormatError": "elmokit.errors",
     "InputError": "elmokit.errors",
+    "LanguageModel": "elmokit.language_model",
     "ModelConfig": "elmokit.config",
     "ScalarMix": "elmokit.model.scalar_mix",
     "batch_to_ids": "elmokit.text.characters",
@@ -40,6 +42,7 @@ __all__ = [
     "Embedder",
     "FormatError",
     "InputError",
+    "LanguageModel",
     "ModelConfig",
     "ScalarMix",
     "batch_to_ids",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args
 
 from elmokit.errors import ConfigError
@@ -125,6 +127,11 @@ class ModelConfig:
     """Layers above the first add their input to their output."""
     softmax_words: int | None = None
     """Size of the softmax vocabulary; None for a model whose softmax was not kept."""
+    softmax_cutoffs: tuple[int, ...] = ()
+    """Where the clusters of an adaptive softmax begin, words numbered by falling frequency; none
+    for a softmax of one piece."""
+    softmax_division: int = 4
+    """How much smaller the vectors of each cluster are than those of the one before."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, CharacterEncoderConfig | WordEncoderConfig):
@@ -138,6 +145,25 @@ class ModelConfig:
             raise ConfigError(f"skip_connections is {self.skip_connections!r}; use True or False")
         if self.softmax_words is not None:
             check_size("softmax_words", self.softmax_words)
+        check_size("softmax_division", self.softmax_division)
+        self._check_cutoffs()
+
+    def _check_cutoffs(self) -> None:
+        """Refuse clusters that do not follow each other inside the vocabulary."""
+        try:
+            object.__setattr__(self, "softmax_cutoffs", tuple(self.softmax_cutoffs))
+        except TypeError:
+            raise ConfigError(
+                f"softmax_cutoffs is {self.softmax_cutoffs!r}; give [first, second, …]"
+            ) from None
+        for cutoff in self.softmax_cutoffs:
+            check_size("a cutoff of the softmax", cutoff)
+        bounds = [0, *self.softmax_cutoffs, self.softmax_words or math.inf]
+        if any(later <= earlier for earlier, later in pairwise(bounds)):
+            raise ConfigError(
+                f"softmax_cutoffs is {list(self.softmax_cutoffs)}; "
+                f"each must be larger than the one before, the last below {bounds[-1]:,} words"
+            )
 
     @property
     def has_projection(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,10 +10,10 @@ import torch
 from torch import Tensor
 
 from elmokit.config import CharacterEncoderConfig, check_choice
-from elmokit.errors import InputError
+from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats import allennlp, native
 from elmokit.formats.files import write_folder_atomically
-from elmokit.formats.models import Location, read_model
+from elmokit.formats.models import Location, model_folder, read_model
 from elmokit.formats.native import SavedModel
 from elmokit.model.bilm import BiLM
 from elmokit.text.characters import UnusualWords, character_ids, without_markers
@@ -52,7 +53,7 @@ def convert_model(
     """
     check_choice("target", target, (None, *TARGETS))
     folder = Path(destination)
-    from_native = len(source) == 1 and native.is_native(source[0])
+    from_native = len(source) == 1 and native.is_native(model_folder(Path(source[0])))
     target = target or ("allennlp" if from_native else "native")
     if target == "cached-vocabulary":
         return cache_vocabulary(read_model(*source, embedding=embedding), vocabulary, folder, force)
@@ -67,6 +68,13 @@ def convert_model(
 
 def write_pair(saved: SavedModel, folder: Path, *, force: bool) -> list[Path]:
     """Write AllenNLP's options and weights, and the vocabulary if there is one, into a folder."""
+    if saved.config.softmax_cutoffs:
+        warnings.warn(
+            "an adaptive softmax has no place in AllenNLP's files: the vectors will be the same, "
+            "but words cannot be predicted",
+            ElmoWarning,
+            stacklevel=3,
+        )
     with write_folder_atomically(folder, force=force) as temporary:
         allennlp.write_options(saved.config, temporary / OPTIONS)
         allennlp.write_weights(saved.weights, saved.config, temporary / WEIGHTS)

@@ -14,15 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmokit.config import (
-    CharacterEncoderConfig,
-    ModelConfig,
-    Precision,
-    State,
-    WordEncoderConfig,
-    check_choice,
-    check_size,
-)
+from elmokit.config import ModelConfig, Precision, State, check_choice, check_size
 from elmokit.errors import InputError
 from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
@@ -30,9 +22,10 @@ from elmokit.model.bilm import BiLM, BiLMState, Layers
 from elmokit.model.lstm import version_of
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, character_ids, check_sentences, short
+from elmokit.text.characters import Sentence, UnusualWords, check_sentences, short
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+from elmokit.token_vectors import check_device, check_word_input, encode_words, max_characters
 from elmokit.word_cache import WordCache
 
 Vectors = NDArray[np.float32]
@@ -91,8 +84,7 @@ class Embedder:
         self._encoder_version: object = None
         self._carried: BiLMState | None = None
         self._carry_lock = Lock()
-        if isinstance(self.config.encoder, WordEncoderConfig):
-            check_word_input(self.config.encoder, vocabulary)
+        check_word_input(self.config, vocabulary)
 
     @classmethod
     def load(
@@ -288,15 +280,7 @@ class Embedder:
         return partial(type(self), **settings), (self.bilm,)
 
     def _encode_words(self, words: Sequence[str]) -> Tensor:
-        """Token vectors (words, token_size) of distinct words, from the encoder itself."""
-        device = next(self.bilm.parameters()).device
-        if isinstance(self.config.encoder, CharacterEncoderConfig):
-            ids = torch.from_numpy(character_ids(words, self.config.encoder.max_characters))
-        else:
-            assert self.vocabulary is not None  # checked when the embedder was made
-            # Row 0 of the table is padding.
-            ids = torch.tensor([self.vocabulary.id_of(word) + 1 for word in words])
-        return self.bilm.encoder(ids.to(device))
+        return encode_words(self.bilm, self.vocabulary, words)
 
     def _forget_changed_encoder(self) -> None:
         """Empty the word cache when somebody has trained or moved the encoder since."""
@@ -329,34 +313,6 @@ class Embedder:
         return self.config.token_size if adds else self.vector_size
 
 
-def check_device(device: str | torch.device) -> torch.device:
-    """The device of that name, if this machine has it."""
-    try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        why = str(error).splitlines()[0]
-        raise InputError(f"device {str(device)!r} cannot be used ({why}); use 'cpu'") from None
-    return found
-
-
 def every_layer(layers: Layers) -> Tensor:
     """All layers (layers, batch, words, size), as they are."""
     return layers.vectors
-
-
-def max_characters(config: ModelConfig) -> int:
-    """Positions per word, or as good as no limit for a model that reads whole words."""
-    encoder = config.encoder
-    return encoder.max_characters if isinstance(encoder, CharacterEncoderConfig) else sys.maxsize
-
-
-def check_word_input(encoder: WordEncoderConfig, vocabulary: Vocabulary | None) -> None:
-    """Refuse a word-input model without the words its table is of."""
-    if vocabulary is None:
-        raise InputError("this model reads words, not characters: give its vocabulary file too")
-    if len(vocabulary) != encoder.words:
-        raise InputError(f"the vocabulary has {len(vocabulary)} words, the model {encoder.words}")
-    for marker, number in ((BEGIN, encoder.begin_id), (END, encoder.end_id)):
-        if marker not in vocabulary or vocabulary.id_of(marker) + 1 != number:
-            raise InputError(f"the vocabulary does not have {marker!r} as word {number - 1}")

@@ -34,5 +34,13 @@ class CutShortError(FetchError):
     """A connection that ended too early; what came is kept, and running again continues."""
 
 
+class DivergedError(ElmoError):
+    """Training whose loss is no number any more."""
+
+
+class StoppedError(ElmoError):
+    """Work that was asked to stop: says what is saved and how to go on."""
+
+
 class ElmoWarning(UserWarning):
     """Something was accepted that its owner should know about."""

@@ -18,8 +18,14 @@ from elmokit.cli.compare import compare
 from elmokit.cli.convert import convert
 from elmokit.cli.download import download
 from elmokit.cli.embed import embed
+from elmokit.cli.finetune import finetune
 from elmokit.cli.info import info
-from elmokit.errors import ElmoError, ElmoWarning
+from elmokit.cli.perplexity import perplexity
+from elmokit.cli.predict import predict
+from elmokit.cli.pretrain import pretrain
+from elmokit.cli.score import score
+from elmokit.cli.vocabulary import vocabulary
+from elmokit.errors import ElmoError, ElmoWarning, StoppedError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,7 +43,11 @@ def elmo() -> None:
     """
 
 
-for command in (compare, convert, download, embed, info):
+COMMANDS = (
+    compare, convert, download, embed, finetune, info, perplexity, predict, pretrain, score,
+    vocabulary,
+)  # fmt: skip
+for command in COMMANDS:
     elmo.add_command(command)
 
 
@@ -55,7 +65,7 @@ def main() -> None:
         status = 130
     except ElmoError as error:
         say(str(error))
-        status = 1
+        status = 130 if isinstance(error, StoppedError) else 1
     sys.exit(status)
 
 

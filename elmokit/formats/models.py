@@ -17,6 +17,8 @@ from elmokit.text.vocabulary import BEGIN, END, Vocabulary, read_vocabulary
 Location = str | Path
 
 WEIGHT_SUFFIXES = (".hdf5", ".h5")
+MODEL_OF_RUN = "model"
+"""Where the folder of a training run has its model; the run may be named in its place."""
 PUBLISHED_TOKENIZER = "default"
 """AllenNLP's files do not say how their text was tokenized; it was much as in the treebank."""
 
@@ -32,7 +34,7 @@ def read_model(
     """Read a native folder, or AllenNLP's options and weights, each a path or an address.
 
     Args:
-        model: A folder, the options of an AllenNLP model, or the name of a published one.
+        model: A folder of a model or of a training run, the options of an AllenNLP model, or the name of a published one.
         weights: Its weights, where `model` is options.
         vocabulary: One word per line: the words of a word-input model, or of the softmax.
         embedding: A second file with the word vectors of a word-input model.
@@ -47,11 +49,18 @@ def read_model(
     folder = local_path(model, progress=progress)
     if not folder.is_dir():
         raise InputError(f"{model}: give the weights too, or the folder of a model")
+    folder = model_folder(folder)
     if native.is_native(folder):
         if vocabulary is not None or embedding is not None:
             raise InputError(f"{model}: a model folder has its own words; give no others")
         return native.read_model(folder)
     return read_pair(*find_pair(folder), vocabulary, embedding, progress)
+
+
+def model_folder(folder: Path) -> Path:
+    """The folder itself, or the model in it where it is that of a training run."""
+    inside = folder / MODEL_OF_RUN
+    return inside if native.is_native(inside) and not native.is_native(folder) else folder
 
 
 def is_published(model: Location) -> bool:

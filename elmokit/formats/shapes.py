@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from elmokit.config import CHARACTERS, CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import FormatError
+from elmokit.model.softmax import cluster_size
 
 Shape = tuple[int, ...]
 
@@ -22,10 +24,7 @@ def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
     for direction in ("forward", "backward"):
         for layer in range(config.lstm_layers):
             shapes |= _lstm_shapes(config, f"{direction}_lstm.layers.{layer}")
-    if config.softmax_words is not None:
-        shapes["softmax.weight"] = (config.softmax_words, config.token_size)
-        shapes["softmax.bias"] = (config.softmax_words,)
-    return shapes
+    return shapes | _softmax_shapes(config)
 
 
 def _encoder_shapes(config: ModelConfig) -> dict[str, Shape]:
@@ -62,6 +61,25 @@ def _lstm_shapes(config: ModelConfig, name: str) -> dict[str, Shape]:
     if config.has_projection:
         shapes[f"{name}.projection_weight"] = (config.token_size, config.cell_size)
     return shapes
+
+
+def _softmax_shapes(config: ModelConfig) -> dict[str, Shape]:
+    words, cutoffs, size = config.softmax_words, config.softmax_cutoffs, config.token_size
+    if words is None:
+        return {}
+    if not cutoffs:
+        return _linear_shapes("softmax", words, size)
+    shapes = _linear_shapes("softmax.head", cutoffs[0] + len(cutoffs), size)
+    for number, (start, end) in enumerate(pairwise([*cutoffs, words])):
+        name = f"softmax.clusters.{number}"
+        smaller = cluster_size(size, config.softmax_division, number + 1)
+        shapes[f"{name}.project.weight"] = (smaller, size)
+        shapes |= _linear_shapes(f"{name}.softmax", end - start, smaller)
+    return shapes
+
+
+def _linear_shapes(name: str, outputs: int, inputs: int) -> dict[str, Shape]:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
 
 
 def misfit(expected: Mapping[str, Shape], found: Mapping[str, Shape]) -> str:

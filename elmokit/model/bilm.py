@@ -13,7 +13,7 @@ from elmokit.errors import InputError
 from elmokit.model.character_encoder import CharacterEncoder
 from elmokit.model.lstm import LSTMStack, LSTMState
 from elmokit.model.packing import Packing, pack
-from elmokit.model.softmax import Softmax
+from elmokit.model.softmax import AdaptiveSoftmax, Softmax
 from elmokit.model.word_encoder import WordEncoder
 
 
@@ -56,9 +56,7 @@ class BiLM(nn.Module):
         )
         self.forward_lstm = LSTMStack(config)
         self.backward_lstm = LSTMStack(config)
-        self.softmax = (
-            Softmax(config.softmax_words, config.token_size) if config.softmax_words else None
-        )
+        self.softmax = make_softmax(config)
 
     @classmethod
     def from_weights(cls, config: ModelConfig, weights: Mapping[str, Tensor]) -> BiLM:
@@ -168,6 +166,16 @@ class BiLM(nn.Module):
             zero,
             lambda old, new: torch.cat([old[:, :rows].to(new), new[:, old.shape[1] :]], dim=1),
         )
+
+
+def make_softmax(config: ModelConfig) -> Softmax | AdaptiveSoftmax | None:
+    """The output layer that the config describes, if any."""
+    words, cutoffs = config.softmax_words, config.softmax_cutoffs
+    if words is None:
+        return None
+    if not cutoffs:
+        return Softmax(words, config.token_size)
+    return AdaptiveSoftmax(words, config.token_size, cutoffs, config.softmax_division)
 
 
 def check_ids(ids: object) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmokit.config import ModelConfig, Precision
-from elmokit.model.products import Product, best_product
+from elmokit.model.lstm_gradients import Clips, LSTMWeights, run_layer
+from elmokit.model.products import Product, best_product, has_bfloat16
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time, as the original does: weight files do not contain it."""
@@ -84,7 +85,7 @@ class LSTMLayer(nn.Module):
     ) -> tuple[Tensor, LayerState]:
         """Read packed inputs (tokens, token_size); give outputs (tokens, token_size) and state."""
         if torch.is_grad_enabled() and self.needs_gradients(inputs, state):
-            return self.run_with_gradients(inputs, step_sizes, state)
+            return self.run_with_gradients(inputs, step_sizes, state, precision)
         with torch.no_grad():
             return self.run(inputs, step_sizes, state, self.products(precision))
 
@@ -147,34 +148,25 @@ class LSTMLayer(nn.Module):
         return torch.tanh(cell).mul_(output_gate)
 
     def run_with_gradients(
-        self, inputs: Tensor, step_sizes: list[int], state: LayerState
+        self, inputs: Tensor, step_sizes: list[int], state: LayerState, precision: Precision
     ) -> tuple[Tensor, LayerState]:
-        """The same steps for autograd: nothing is overwritten."""
-        bias = self.bias + self.forget_bias()
-        cell, output = state
-        input_gates = functional.linear(inputs, self.input_weight, bias)
-        outputs, ended = [], []
-        for gates in torch.split(input_gates, step_sizes):
-            size = len(gates)
-            if size < len(cell):
-                ended.append(LayerState(cell[size:], output[size:]))
-                cell, output = cell[:size], output[:size]
-            gates = gates + functional.linear(output, self.recurrent_weight)
-            sigmoids, candidate = torch.split(gates, [3 * self.cell_size, self.cell_size], 1)
-            input_gate, forget_gate, output_gate = sigmoids.sigmoid().chunk(3, dim=1)
-            cell = forget_gate * cell + input_gate * candidate.tanh()
-            if self.cell_clip is not None:
-                cell = cell.clamp(-self.cell_clip, self.cell_clip)
-            output = output_gate * cell.tanh()
-            if self.projection_weight is not None:
-                output = functional.linear(output, self.projection_weight)
-            if self.output_clip is not None:
-                output = output.clamp(-self.output_clip, self.output_clip)
-            outputs.append(output)
-        # Rows ended from the shortest up; the state lists them longest first.
-        states = [LayerState(cell, output), *reversed(ended)]
-        joined = LayerState(*(torch.cat(parts) for parts in zip(*states, strict=True)))
-        return torch.cat(outputs) if outputs else inputs, joined
+        """The same steps for autograd."""
+        weights = LSTMWeights(
+            self.input_weight,
+            self.recurrent_weight,
+            self.bias + self.forget_bias(),
+            self.projection_weight,
+        )
+        in_bfloat16 = precision == "fast" and has_bfloat16(inputs.device)
+        outputs, *after = run_layer(
+            inputs,
+            step_sizes,
+            *state,
+            weights,
+            Clips(self.cell_clip, self.output_clip),
+            torch.bfloat16 if in_bfloat16 else None,
+        )
+        return outputs, LayerState(*after)
 
     def weights(self) -> list[Tensor]:
         """Every weight, by name: in a replica on another device `parameters()` is empty."""
@@ -222,10 +214,15 @@ class LSTMStack(nn.Module):
         step_sizes: list[int],
         state: LSTMState,
         precision: Precision = "exact",
+        dropout: float = 0.0,
     ) -> tuple[list[Tensor], LSTMState]:
-        """Read packed tokens (tokens, token_size); give each layer's outputs, and the state."""
+        """Read packed tokens (tokens, token_size); give each layer's outputs, and the state.
+
+        Dropout is of every layer's input; the residual adds the input that is left of it.
+        """
         outputs, states = [], []
         for depth, layer in enumerate(self.layers):
+            inputs = functional.dropout(inputs, dropout) if dropout else inputs
             before = LayerState(state.cells[depth], state.outputs[depth])
             layer_output, after = layer(inputs, step_sizes, before, precision)
             # The residual stands outside the recurrence, and the first layer has none.

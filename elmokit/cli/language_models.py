@@ -1,0 +1,76 @@
+"""What the commands that ask a language model share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from elmokit.cli.options import Function, model_options
+
+if TYPE_CHECKING:
+    from elmokit.language_model import LanguageModel
+
+STATE_OPTION = click.option(
+    "--state",
+    type=click.Choice(["zero", "carry"]),
+    default="zero",
+    show_default=True,
+    help="Where each sentence starts: from nothing, or from the sentence before it.",
+)
+
+
+def language_model_options(function: Function) -> Function:
+    """Add the flags that name a language model and where it computes."""
+    device = click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
+    return model_options(device(function))
+
+
+def load_language_model(
+    model: str | None,
+    weights: str | None,
+    vocabulary: str | None,
+    tokenizer: str | None,
+    device: str | None,
+    quiet: bool = False,
+) -> LanguageModel:
+    """The language model that the flags describe."""
+    if model is None:
+        raise click.UsageError(
+            "no model is bundled with this version; name one that has a softmax: --model FOLDER"
+        )
+    from elmokit.cli.progress import Bytes
+    from elmokit.language_model import LanguageModel
+
+    with Bytes("fetching", quiet) as progress:
+        return LanguageModel.load(
+            model,
+            weights,
+            vocabulary=vocabulary,
+            tokenizer=tokenizer,
+            progress=progress,
+            device=device,
+        )
+
+
+def sentences_of_lines(
+    language_model: LanguageModel, lines: Sequence[str], split: bool
+) -> list[list[str]]:
+    """Each line as a sentence, or raw text split into sentences."""
+    return language_model.split("\n".join(lines)) if split else [line.split() for line in lines]
+
+
+def sentences_of_files(
+    language_model: LanguageModel, files: Sequence[str], split: bool, errors: str
+) -> Iterable[list[str]]:
+    """The sentences of files, globs and folders, none of them empty; "-" is standard input."""
+    from elmokit.bulk.local import read_lines
+    from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
+
+    if list(files) == ["-"]:
+        lines = read_lines("-")
+        return [words for words in sentences_of_lines(language_model, lines, split) if words]
+    tokenizer = language_model.tokenizer.name if split else "whitespace"
+    settings = CorpusSettings(tokenizer=tokenizer, errors=errors)  # type: ignore[arg-type]
+    return read_sentences(find_files(files), settings)

@@ -1,0 +1,148 @@
+"""`elmo predict`: the next word, the previous one, the missing one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from elmokit.cli.language_models import language_model_options, load_language_model
+from elmokit.cli.options import ModelCommand
+
+if TYPE_CHECKING:
+    from elmokit.language_model import LanguageModel
+    from elmokit.prediction import Place, RankedWord, WordProbability
+
+Predicted = TypeVar("Predicted", "WordProbability", "RankedWord")
+
+ROWS_SHOWN = 10
+BORDERS = {"</S>": "</S>  (the sentence ends)", "<S>": "<S>  (the sentence begins)"}
+
+
+@click.command(cls=ModelCommand)
+@click.argument("sentence")
+@language_model_options
+@click.option("--previous", is_flag=True, help="Predict the word before SENTENCE.")
+@click.option(
+    "--missing",
+    is_flag=True,
+    help="SENTENCE is whole but for its ___, also where ___ begins or ends it.",
+)
+@click.option("--candidates", metavar="WORD,WORD...", help="Say which of these fits best.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Show, or sample among, the N likeliest words.  [default: show {ROWS_SHOWN}]",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Go on with up to N words drawn at random.",
+)
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Of sampling: lower for likelier words, 0 for the likeliest.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Of sampling: repeats what was drawn.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def predict(
+    sentence: str,
+    previous: bool,
+    missing: bool,
+    candidates: str | None,
+    top: int | None,
+    sample: int | None,
+    temperature: float,
+    seed: int | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Predict the word that comes next in SENTENCE, or the one that is missing at ___.
+
+    A missing word is ranked by log p(word | before) + log p(word | after) - log p(word), where the
+    last is left out if the model's vocabulary has no counts.
+
+    \b
+    Examples:
+      elmo predict "The cat sat on the" --model MODEL
+      elmo predict "The cat ___ on the mat." --model MODEL
+      elmo predict "The goldfish swims in the" --candidates aquarium,pool,window --model MODEL
+      elmo predict "Once upon a time" --sample 20 --seed 1 --model MODEL
+    """
+    if candidates is not None and sample is not None:
+        raise click.UsageError("--candidates and --sample cannot go together")
+    language_model = load_language_model(**flags)
+    place = language_model.find_place(sentence, previous=previous, missing=missing)
+    if sample is not None:
+        if place.before is not None and place.after is not None:
+            raise click.UsageError("--sample goes on from one end of SENTENCE; leave out the ___")
+        drawn = language_model.sample(
+            place.before or (), sample, temperature, seed, top, after=place.after
+        )
+        show_sample(place, drawn, as_json)
+    elif candidates is not None:
+        words = [word.strip() for word in candidates.split(",")]
+        show(place, language_model.rank(place.before, words, place.after), ranked_row, as_json)
+    elif place.before is not None and place.after is not None:
+        found = language_model.missing_words(place.before, place.after, top or ROWS_SHOWN)
+        show(place, found, ranked_row, as_json)
+    else:
+        show(place, likeliest(language_model, place, top or ROWS_SHOWN), row, as_json)
+
+
+def likeliest(language_model: LanguageModel, place: Place, top: int) -> list[WordProbability]:
+    """The likeliest words at the open end of a sentence."""
+    if place.after is None:
+        return language_model.next_words(place.before or [], top)
+    return language_model.previous_words(place.after, top)
+
+
+def show_sample(place: Place, drawn: list[str], as_json: bool) -> None:
+    """Print the words that were drawn, in their place."""
+    if as_json:
+        click.echo(json.dumps(place._asdict() | {"sampled": drawn}, ensure_ascii=False))
+    else:
+        click.echo(" ".join([*(place.before or ()), *drawn, *(place.after or ())]))
+
+
+def show(
+    place: Place, words: Sequence[Predicted], row: Callable[[Predicted], str], as_json: bool
+) -> None:
+    """Print words in order of fit, a row each."""
+    if as_json:
+        rows = [word.to_dict() for word in words]
+        click.echo(json.dumps(place._asdict() | {"words": rows}, ensure_ascii=False, indent=2))
+        return
+    click.echo(str(place))
+    if row is ranked_row:
+        click.echo("probability    score  forward  backward    prior  word")
+    for word in words:
+        click.echo(row(word))
+
+
+def row(word: WordProbability) -> str:
+    """A word and its probability."""
+    return f"{word.probability:11.2%}  {BORDERS.get(word.word, word.word)}"
+
+
+def ranked_row(word: RankedWord) -> str:
+    """A word, its probability, and what its score is made of."""
+    if not word.known:
+        return f"{'':>48}  {word.word}  (not in the vocabulary)"
+    values = "".join(
+        f"{'-' if value is None else format(value, '.2f'):>{width}}"
+        for value, width in (
+            (word.score, 9),
+            (word.forward, 9),
+            (word.backward, 10),
+            (word.log_prior, 9),
+        )
+    )
+    return f"{word.probability:11.2%}{values}  {word.word}"

@@ -1,0 +1,212 @@
+"""A projected LSTM layer for training: the whole layer is one step of autograd.
+
+Autograd alone would keep a dozen small tensors for every step and add to every weight's gradient at
+every step. Here the steps only fill buffers; what does not depend on the step before (the products
+of the inputs, the gradients of all weights) is one large matrix product over all tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from elmokit.model.mixed_precision import MixedProduct
+
+
+class LSTMWeights(NamedTuple):
+    """The weights of one layer, gates in the order i, f, o, j."""
+
+    inputs: Tensor  # (4 * cell_size, token_size)
+    recurrent: Tensor  # (4 * cell_size, token_size)
+    bias: Tensor  # (4 * cell_size,), forget bias included
+    projection: Tensor | None  # (token_size, cell_size)
+
+
+class Clips(NamedTuple):
+    """The largest magnitudes that a layer lets through; None for any."""
+
+    cell: float | None
+    output: float | None
+
+
+class PackedOutputs(NamedTuple):
+    """What a layer gives for a packed batch."""
+
+    outputs: Tensor  # (tokens, token_size)
+    cell: Tensor  # (rows, cell_size) after each row's last step
+    output: Tensor  # (rows, token_size) likewise
+
+
+def run_layer(
+    inputs: Tensor,
+    step_sizes: list[int],
+    cell: Tensor,
+    output: Tensor,
+    weights: LSTMWeights,
+    clips: Clips,
+    dtype: torch.dtype | None = None,
+) -> PackedOutputs:
+    """Read packed inputs (tokens, token_size), in a way that gradients can pass back through.
+
+    `dtype` is that of the matrix products; None, and everything else, is that of the inputs.
+    """
+    results = LayerFunction.apply(inputs, cell, output, *weights, step_sizes, clips, dtype)  # type: ignore[no-untyped-call]
+    return PackedOutputs(*results)
+
+
+class LayerFunction(torch.autograd.Function):
+    """One layer over all its steps, and its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        cell: Tensor,
+        output: Tensor,
+        input_weight: Tensor,
+        recurrent_weight: Tensor,
+        bias: Tensor,
+        projection_weight: Tensor | None,
+        step_sizes: list[int],
+        clips: Clips,
+        dtype: torch.dtype | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run the steps, keeping what the gradient needs: gates, cells, and their tanh."""
+        product = MixedProduct(inputs.dtype, dtype or inputs.dtype)
+        recurrent = product.prepare(recurrent_weight.t())
+        projection = None if projection_weight is None else product.prepare(projection_weight.t())
+        gates = product.add(bias, inputs, product.prepare(input_weight.t()))
+        cells = inputs.new_empty(len(inputs), cell.shape[1])
+        tanh_cells = torch.empty_like(cells)
+        outputs = inputs.new_empty(len(inputs), output.shape[1])
+        last_cell, last_output = cell.clone(), output.clone()
+        step_cell, step_output = cell, output
+        for step in steps_of(step_sizes):
+            size = step.stop - step.start
+            product.add_to(gates[step], step_output[:size], recurrent)
+            update_cell(gates[step], step_cell[:size], cells[step], clips.cell)
+            hidden = torch.tanh(cells[step], out=tanh_cells[step]) * output_gate(gates[step])
+            product.write_to(outputs[step], hidden, projection)
+            if clips.output is not None:
+                outputs[step].clamp_(-clips.output, clips.output)
+            step_cell, step_output = cells[step], outputs[step]
+            last_cell[:size], last_output[:size] = step_cell, step_output
+        ctx.save_for_backward(
+            inputs, cell, output, input_weight, recurrent_weight, projection_weight,
+            gates, cells, tanh_cells, outputs,
+        )  # fmt: skip
+        ctx.step_sizes, ctx.clips, ctx.product = step_sizes, clips, product
+        return outputs, last_cell, last_output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_outputs: Tensor, d_cell: Tensor, d_output: Tensor) -> Any:
+        """Walk the steps back, then multiply out the gradients of all tokens at once."""
+        (inputs, cell, output, input_weight, recurrent_weight, projection_weight,
+         gates, cells, tanh_cells, outputs) = ctx.saved_tensors  # fmt: skip
+        product: MixedProduct = ctx.product
+        recurrent = product.prepare(recurrent_weight)
+        projection = None if projection_weight is None else product.prepare(projection_weight)
+        d_gates = torch.empty_like(gates)
+        d_outputs = d_outputs.clone()
+        d_cell, d_output = d_cell.clone(), d_output.clone()
+        steps = list(steps_of(ctx.step_sizes))
+        for step, before in zip(reversed(steps), reversed([None, *steps[:-1]]), strict=True):
+            size = step.stop - step.start
+            d_outputs[step] += d_output[:size]
+            clip_gradient(d_outputs[step], outputs[step], ctx.clips.output)
+            d_hidden = product.times(d_outputs[step], projection)
+            old_cell = cell[:size] if before is None else cells[before][:size]
+            step_gradient(
+                d_gates[step], d_cell[:size], d_hidden,
+                gates[step], cells[step], tanh_cells[step], old_cell, ctx.clips.cell,
+            )  # fmt: skip
+            product.write_to(d_output[:size], d_gates[step], recurrent)
+        d_gates_t = product.prepare(d_gates.t())
+        d_weights = product.times(
+            d_gates_t, torch.cat([inputs, previous_outputs(output, outputs, steps)], dim=1)
+        )
+        d_input_weight, d_recurrent_weight = d_weights.chunk(2, dim=1)
+        d_inputs = None
+        if ctx.needs_input_grad[0]:
+            d_inputs = product.times(d_gates, product.prepare(input_weight))
+        d_projection = None
+        if projection_weight is not None:
+            d_projection = product.times(d_outputs.t(), output_gate(gates) * tanh_cells)
+        return (
+            d_inputs, d_cell, d_output, d_input_weight, d_recurrent_weight, d_gates.sum(0),
+            d_projection, None, None, None,
+        )  # fmt: skip
+
+
+def steps_of(step_sizes: list[int]) -> Iterator[slice]:
+    """Where each step's tokens stand in the packed batch."""
+    starts = accumulate(step_sizes, initial=0)
+    return (slice(start, start + size) for start, size in zip(starts, step_sizes, strict=False))
+
+
+def output_gate(gates: Tensor) -> Tensor:
+    """The third of the four gates, (rows, cell_size)."""
+    return gates.chunk(4, dim=1)[2]
+
+
+def update_cell(gates: Tensor, old_cell: Tensor, cell: Tensor, clip: float | None) -> None:
+    """Open the gates (rows, 4 * cell_size) in place, and write the cell that they make."""
+    size = cell.shape[1]
+    gates[:, : 3 * size].sigmoid_()
+    input_gate, forget_gate, _, candidate = gates.chunk(4, dim=1)
+    candidate.tanh_()
+    torch.mul(forget_gate, old_cell, out=cell).addcmul_(input_gate, candidate)
+    if clip is not None:
+        cell.clamp_(-clip, clip)
+
+
+def step_gradient(
+    d_gates: Tensor,
+    d_cell: Tensor,
+    d_hidden: Tensor,
+    gates: Tensor,
+    cell: Tensor,
+    tanh_cell: Tensor,
+    old_cell: Tensor,
+    cell_clip: float | None,
+) -> None:
+    """Write the gradient before the gates' activations, and pass `d_cell` on to the step before."""
+    size = cell.shape[1]
+    input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=1)
+    d_input_gate, d_forget_gate, d_output_gate, d_candidate = d_gates.chunk(4, dim=1)
+    torch.mul(d_hidden, tanh_cell, out=d_output_gate)
+    d_hidden.mul_(output_gate)
+    d_cell.add_(torch.ops.aten.tanh_backward(d_hidden, tanh_cell))
+    clip_gradient(d_cell, cell, cell_clip)
+    torch.mul(d_cell, candidate, out=d_input_gate)
+    torch.mul(d_cell, old_cell, out=d_forget_gate)
+    torch.mul(d_cell, input_gate, out=d_candidate)
+    d_cell.mul_(forget_gate)
+    sigmoids = slice(0, 3 * size)
+    torch.ops.aten.sigmoid_backward.grad_input(
+        d_gates[:, sigmoids], gates[:, sigmoids], grad_input=d_gates[:, sigmoids]
+    )
+    torch.ops.aten.tanh_backward.grad_input(d_candidate, candidate, grad_input=d_candidate)
+
+
+def clip_gradient(gradient: Tensor, clipped: Tensor, clip: float | None) -> None:
+    """Stop the gradient, in place, where a value stands at its clip."""
+    if clip is not None:
+        torch.ops.aten.hardtanh_backward.grad_input(
+            gradient, clipped, -clip, clip, grad_input=gradient
+        )
+
+
+def previous_outputs(output: Tensor, outputs: Tensor, steps: list[slice]) -> Tensor:
+    """What each token's recurrent product was of, (tokens, token_size)."""
+    if not steps:
+        return outputs
+    sizes = [step.stop - step.start for step in steps]
+    earlier = [outputs[step][:size] for step, size in zip(steps, sizes[1:], strict=False)]
+    return torch.cat([output[: sizes[0]], *earlier])

@@ -1,0 +1,336 @@
+"""The settings of a pretraining run: what `elmo pretrain RUN.toml` reads."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from elmokit.config import (
+    ModelConfig,
+    WordEncoderConfig,
+    check_choice,
+    check_clip,
+    check_size,
+    make,
+)
+from elmokit.errors import ConfigError, InputError
+
+Optimiser = Literal["adagrad", "adamw"]
+Schedule = Literal["constant", "linear", "cosine"]
+Mode = Literal["stream", "sentence"]
+Errors = Literal["strict", "replace"]
+TokenizerName = Literal["default", "whitespace"]
+TrainingPrecision = Literal["float32", "bfloat16"]
+
+WORD_INPUT = "words"
+"""What `model.encoder` says for a table of word vectors, its size being that of the vocabulary."""
+
+
+def check_number(name: str, value: object, least: float = 0.0, below: float = math.inf) -> None:
+    """Refuse anything but a number from `least` up to, not including, `below`."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not least <= value < below:  # type: ignore[operator]
+        upper = "" if below == math.inf else f" and below {below:g}"
+        raise ConfigError(f"{name} is {value!r}; it must be a number of at least {least:g}{upper}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse anything but true and false."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}; use true or false")
+
+
+def check_names(name: str, value: object) -> tuple[str, ...]:
+    """File names and patterns as a tuple; one alone needs no list."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+        raise ConfigError(f"{name} is {value!r}; give a list of files, folders or patterns")
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """What to train on, and the words to predict."""
+
+    train: tuple[str, ...] = ()
+    """Files, folders and patterns: .txt, .gz, .xz, .zst."""
+    valid: tuple[str, ...] = ()
+    """Held-out text, likewise; none for no validation."""
+    tokenizer: TokenizerName = "whitespace"
+    """`whitespace`: tokenized already, one sentence a line. `default`: raw text."""
+    one_sentence_per_line: bool = False
+    """Whether a line of raw text is one sentence, whatever stands in it."""
+    errors: Errors = "strict"
+    """What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place."""
+    vocabulary: str | None = None
+    """A file of words, by falling frequency; None to count the training text."""
+    vocabulary_size: int | None = None
+    """The most words when counting, the three special ones included."""
+    min_count: int = 1
+    """How often a word must occur to be counted in."""
+    block_words: int = 1024
+    """Length of the runs of sentences that keep their order when the text is shuffled."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "train", check_names("train", self.train))
+        object.__setattr__(self, "valid", check_names("valid", self.valid))
+        check_choice("tokenizer", self.tokenizer, get_args(TokenizerName))
+        check_flag("one_sentence_per_line", self.one_sentence_per_line)
+        check_choice("errors", self.errors, get_args(Errors))
+        if self.vocabulary is not None and not isinstance(self.vocabulary, str):
+            raise ConfigError(f"vocabulary is {self.vocabulary!r}; give the name of a file")
+        if self.vocabulary_size is not None:
+            check_size("vocabulary_size", self.vocabulary_size, least=4)
+        check_size("min_count", self.min_count)
+        check_size("block_words", self.block_words)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train. What is said of a batch is said of all processes together."""
+
+    rows: int = 128
+    """Streams, or sentences, read side by side."""
+    unroll: int = 20
+    """Words that gradients pass back through; unused in mode `sentence`."""
+    mode: Mode = "stream"
+    """`stream`: endless text in each row, states carried. `sentence`: each starts from zeros."""
+    accumulate: int = 1
+    """Parts that a batch is computed in, to save memory; must divide the rows."""
+    epochs: float | None = None
+    """How often to read the text; exactly one of epochs and steps is given."""
+    steps: int | None = None
+    """How many batches to train on."""
+    minutes: float | None = None
+    """Stop after so long, if not done before; the learning rate does not know."""
+    samples: int | None = None
+    """Candidates of a sampled softmax; None to use the model's own softmax whole."""
+    optimiser: Optimiser = "adagrad"
+    learning_rate: float = 0.2
+    adagrad_start: float = 1.0
+    """What Adagrad's sum of squares starts from."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """AdamW's memory of gradients and of their squares."""
+    weight_decay: float = 0.0
+    """AdamW's; of matrices only."""
+    schedule: Schedule = "constant"
+    """How the learning rate falls to `final_rate` of itself after warming up."""
+    final_rate: float = 0.0
+    warmup_steps: int = 0
+    clip: float | None = 10.0
+    """The largest norm of all gradients together."""
+    scale_loss_by_unroll: bool = True
+    """Whether the loss is multiplied by `unroll` before gradients are clipped, as originally."""
+    dropout: float = 0.1
+    unigram_bias: bool = False
+    """Whether the softmax starts from the words' frequencies instead of from equal odds."""
+    ema: float | None = None
+    """Validate and keep an average of the weights that forgets at this rate, such as 0.999."""
+    precision: TrainingPrecision = "float32"
+    """Of matrix products; `bfloat16` is used where the device multiplies it faster."""
+    seed: int = 1
+    word_vectors: str | None = None
+    """Text vectors (GloVe's or word2vec's) that a word-input model starts from."""
+    freeze_word_vectors: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "unroll", "accumulate"):
+            check_size(name, getattr(self, name))
+        check_choice("mode", self.mode, get_args(Mode))
+        check_choice("optimiser", self.optimiser, get_args(Optimiser))
+        check_choice("schedule", self.schedule, get_args(Schedule))
+        check_choice("precision", self.precision, get_args(TrainingPrecision))
+        if (self.epochs is None) == (self.steps is None):
+            raise ConfigError("give one of epochs and steps: how long to train")
+        if self.epochs is not None:
+            check_number("epochs", self.epochs)
+        if self.steps is not None:
+            check_size("steps", self.steps)
+        if self.minutes is not None:
+            check_number("minutes", self.minutes)
+        if self.samples is not None:
+            check_size("samples", self.samples)
+        check_number("learning_rate", self.learning_rate)
+        check_number("adagrad_start", self.adagrad_start)
+        self._check_betas()
+        check_number("weight_decay", self.weight_decay)
+        check_number("final_rate", self.final_rate)
+        check_size("warmup_steps", self.warmup_steps, least=0)
+        check_clip("clip", self.clip)
+        check_number("dropout", self.dropout, below=1.0)
+        for name in ("scale_loss_by_unroll", "unigram_bias", "freeze_word_vectors"):
+            check_flag(name, getattr(self, name))
+        if self.ema is not None:
+            check_number("ema", self.ema, below=1.0)
+        check_size("seed", self.seed, least=0)
+        if self.rows % self.accumulate:
+            raise ConfigError(f"accumulate is {self.accumulate}; it must divide {self.rows} rows")
+
+    def _check_betas(self) -> None:
+        if not isinstance(self.betas, list | tuple) or len(self.betas) != 2:
+            raise ConfigError(f"betas is {self.betas!r}; give two numbers")
+        for beta in self.betas:
+            check_number("a beta", beta, below=1.0)
+        object.__setattr__(self, "betas", tuple(self.betas))
+
+
+@dataclass(frozen=True)
+class LoggingConfig:
+    """How often to look, and what to keep."""
+
+    every: int = 100
+    """Steps between lines of metrics."""
+    validate_every: int | None = None
+    """Steps between validations; None for about ten of them in all."""
+    checkpoint_every: int | None = None
+    """Steps between checkpoints; None for one at every validation."""
+    keep: int = 2
+    """Checkpoints kept besides the best."""
+    patience: int | None = None
+    """Stop after so many validations without a better one; None to go on."""
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        check_size("every", self.every)
+        for name in ("validate_every", "checkpoint_every", "patience"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        check_size("keep", self.keep)
+        check_flag("tensorboard", self.tensorboard)
+
+
+MAY_CHANGE = ("training.epochs", "training.steps", "training.minutes", "logging")
+"""What a resumed run may have otherwise than its checkpoint: how long, and what is shown."""
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """A whole run: one TOML file."""
+
+    corpus: CorpusConfig
+    training: TrainingConfig
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of a ModelConfig, but for the words, which the vocabulary tells."""
+    logging: LoggingConfig = field(default_factory=LoggingConfig)
+    output: str | None = None
+    """The folder of the run: its model, its checkpoints, its metrics."""
+
+    def __post_init__(self) -> None:
+        words = max(10, *(self.model.get("softmax_cutoffs") or [0])) + 1
+        config = self.model_config(words)  # refuses misspelt settings before any text is read
+        if config.softmax_cutoffs and self.training.samples:
+            raise ConfigError(
+                "training.samples is of a sampled softmax, model.softmax_cutoffs of an adaptive "
+                "one; give one of them"
+            )
+        if self.training.word_vectors and not isinstance(config.encoder, WordEncoderConfig):
+            raise ConfigError(
+                "training.word_vectors is given but the model reads characters; "
+                f'set model.encoder = "{WORD_INPUT}"'
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PretrainConfig:
+        """From the tables of a TOML file, refusing unknown keys by name."""
+        values = dict(values)
+        for name, kind in TABLES.items():
+            values[name] = _make_table(kind, name, values.get(name, {}))
+        model = values.get("model")
+        if not isinstance(model, Mapping):
+            raise ConfigError(f"model is {model!r}; it must be a table of settings: [model]")
+        output = values.get("output")
+        if output is not None and not isinstance(output, str):
+            raise ConfigError(f"output is {output!r}; give the name of a folder")
+        return make(cls, values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return asdict(self)
+
+    def model_config(self, words: int) -> ModelConfig:
+        """The shape of the model for a vocabulary of so many words."""
+        settings = {**self.model, "softmax_words": words}
+        if settings.get("encoder") == WORD_INPUT:
+            settings["encoder"] = {"words": words}
+        try:
+            return ModelConfig.from_dict(settings)
+        except ConfigError as error:
+            raise ConfigError(f"model: {error}") from None
+
+    @property
+    def needs_sorted_words(self) -> bool:
+        """Whether the loss takes a word's id for its rank."""
+        return bool(self.training.samples or self.model.get("softmax_cutoffs"))
+
+    def with_corpus(self, **changes: Any) -> PretrainConfig:
+        """The same run on other text."""
+        return replace(self, corpus=replace(self.corpus, **changes))
+
+
+TABLES: dict[str, type] = {
+    "corpus": CorpusConfig,
+    "training": TrainingConfig,
+    "logging": LoggingConfig,
+}
+
+
+def _make_table(kind: type, name: str, values: object) -> Any:
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{name} is {values!r}; it must be a table of settings: [{name}]")
+    try:
+        return make(kind, values)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def read_run(path: str | Path, settings: Mapping[str, Any] | None = None) -> PretrainConfig:
+    """Read a run's TOML file; `settings`, by dotted name, take the place of what it says."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not TOML ({error})") from error
+    apply_settings(values, settings or {})
+    try:
+        return PretrainConfig.from_dict(values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def apply_settings(values: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    """Change the tables of a TOML file in place, by dotted names."""
+    for name, value in settings.items():
+        _set(values, name.split("."), value)
+
+
+def _set(values: dict[str, Any], names: list[str], value: Any) -> None:
+    """Set one setting, None taking it away."""
+    for name in names[:-1]:
+        values = values.setdefault(name, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{'.'.join(names)}: {name} is not a table of settings")
+    if value is None:
+        values.pop(names[-1], None)
+    else:
+        values[names[-1]] = value
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """A setting from the command line, its value read as TOML, or as a text where that fails.
+
+    >>> parse_setting("training.rows=64"), parse_setting("training.schedule=cosine")
+    (('training.rows', 64), ('training.schedule', 'cosine'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"{text!r} is not a setting; write name=value, as in training.rows=64")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()

@@ -1,0 +1,222 @@
+"""The curves of a run: training loss, validation perplexity and learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import InputError
+from elmokit.formats.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Metrics = Sequence[Mapping[str, Any]]
+Numbers = NDArray[np.float64]
+
+FORMATS = {".png": "png", ".svg": "svg"}
+COLOURS = {"forward": "#1f6fb4", "backward": "#d9730d", "mean": "#2b2b2b", "rate": "#5a8f3c"}
+PANEL_HEIGHTS = {"loss": 3.0, "perplexity": 3.0, "rate": 1.2}  # inches
+SMOOTHED_PART = 40  # each smoothed point is the mean of this part of the curve
+NARROW_RANGE = 8  # up to this ratio, ticks at powers of ten would be too few
+
+
+class Curve(NamedTuple):
+    """One line of a panel: y over x, NaN where it was not measured."""
+
+    label: str
+    colour: str
+    x: Numbers  # (points,)
+    y: Numbers  # (points,)
+
+
+def draw_curves(metrics: Metrics, path: str | Path, title: str = "") -> None:
+    """Draw the metrics of a run into a PNG or SVG file.
+
+    Args:
+        metrics: The lines of `metrics.jsonl`, see `read_metrics`.
+        path: The file to write; its suffix decides the format.
+        title: What to write above.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: curves are drawn as .png or .svg; give a name that ends so")
+    figure = _figure(metrics, title)
+    with write_atomically(path) as temporary:
+        figure.savefig(temporary, format=FORMATS[path.suffix.lower()], dpi=150)
+
+
+def _figure(metrics: Metrics, title: str) -> Figure:
+    """A figure with a panel for each kind of curve that there is, one above the other."""
+    panels = _panels(metrics)
+    if not panels:
+        raise InputError("there are no curves to draw: no loss or perplexity was measured yet")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            'matplotlib is not installed; run: pip install "elmokit[plots]"'
+        ) from error
+    heights = [PANEL_HEIGHTS[name] for name in panels]
+    # Without pyplot, which would choose a window system and keep each figure alive.
+    figure = Figure(figsize=(8, sum(heights) + 0.8), layout="constrained")
+    rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
+    for axes, (name, curves) in zip(rows[:, 0], panels.items(), strict=True):
+        DRAWN[name](axes, curves)
+        _tidy(axes)
+    _label_x(rows[-1, 0], _horizontal(metrics))
+    if title:
+        figure.suptitle(title, fontsize=12, fontweight="bold")
+    return figure
+
+
+def _panels(metrics: Metrics) -> dict[str, list[Curve]]:
+    """The curves of each panel; the learning rate alone is not worth a drawing."""
+    train = [line for line in metrics if line.get("kind") == "train"]
+    validation = [line for line in metrics if line.get("kind") == "validation"]
+    x = _horizontal(metrics)
+    found = {
+        "loss": _measured(_losses(train, x)),
+        "perplexity": _measured(_perplexities(validation, x)),
+        "rate": _measured([Curve("", COLOURS["rate"], *_points(train, x, "learning_rate"))]),
+    }
+    if not found["loss"] and not found["perplexity"]:
+        return {}
+    return {name: curves for name, curves in found.items() if curves}
+
+
+def _horizontal(metrics: Metrics) -> str:
+    """What runs from left to right: words seen where every line tells, or else steps."""
+    return "words" if all(line.get("words") is not None for line in metrics) else "step"
+
+
+def _losses(train: Metrics, x: str) -> list[Curve]:
+    return [
+        Curve(direction + kind, COLOURS[direction], *_points(train, x, f"{name}_{direction}"))
+        for name, kind in (("loss", ""), ("sampled_loss", ", sampled softmax"))
+        for direction in ("forward", "backward")
+    ]
+
+
+def _perplexities(validation: Metrics, x: str) -> list[Curve]:
+    """Perplexity of each direction, and their mean as the paper has it: over log probabilities."""
+    places, forward = _perplexity(validation, x, "forward")
+    _, backward = _perplexity(validation, x, "backward")
+    _, given = _points(validation, x, "perplexity")
+    mean = np.where(np.isnan(given), np.sqrt(forward * backward), given)
+    return [
+        Curve("forward", COLOURS["forward"], places, forward),
+        Curve("backward", COLOURS["backward"], places, backward),
+        Curve("mean", COLOURS["mean"], places, mean),
+    ]
+
+
+def _perplexity(validation: Metrics, x: str, direction: str) -> tuple[Numbers, Numbers]:
+    """Perplexity as measured, or else from the loss, which in validation is never sampled."""
+    places, measured = _points(validation, x, f"perplexity_{direction}")
+    _, losses = _points(validation, x, f"loss_{direction}")
+    with np.errstate(over="ignore"):
+        return places, np.where(np.isnan(measured), np.exp(losses), measured)
+
+
+def _points(lines: Metrics, x: str, name: str) -> tuple[Numbers, Numbers]:
+    """Places and values of what was measured under this name, NaN where it was not."""
+    return _numbers(lines, x), _numbers(lines, name)
+
+
+def _numbers(lines: Metrics, name: str) -> Numbers:
+    values = [line.get(name) for line in lines]
+    return np.array([np.nan if value is None else float(value) for value in values])
+
+
+def _measured(curves: Sequence[Curve]) -> list[Curve]:
+    """Curves that have a point, without the points that were not measured or cannot be drawn."""
+    finite = [np.isfinite(curve.x) & np.isfinite(curve.y) for curve in curves]
+    return [
+        curve._replace(x=curve.x[there], y=curve.y[there])
+        for curve, there in zip(curves, finite, strict=True)
+        if there.any()
+    ]
+
+
+def _draw_losses(axes: Axes, curves: Sequence[Curve]) -> None:
+    for curve in curves:
+        style = "--" if "sampled" in curve.label else "-"
+        axes.plot(curve.x, curve.y, color=curve.colour, alpha=0.2, linewidth=0.8)
+        mean = smoothed(curve)
+        axes.plot(mean.x, mean.y, style, color=curve.colour, label=curve.label)
+        _mark_few(axes, curve)
+    axes.set_ylabel("training loss (nats per word)")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _draw_perplexities(axes: Axes, curves: Sequence[Curve]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    for curve in curves:
+        label = f"{curve.label} (best {curve.y.min():,.1f})"
+        axes.plot(curve.x, curve.y, "o-", color=curve.colour, markersize=3, label=label)
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    narrow = high / low < NARROW_RANGE
+    axes.yaxis.set_major_locator(
+        MaxNLocator(6, steps=[1, 2, 5, 10]) if narrow else LogLocator(subs=(1, 2, 5))
+    )
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.7g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylabel("validation perplexity")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _draw_rate(axes: Axes, curves: Sequence[Curve]) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    [curve] = curves
+    axes.plot(curve.x, curve.y, color=curve.colour, linewidth=1.2)
+    _mark_few(axes, curve)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axes.set_ylabel("learning rate")
+
+
+DRAWN = {"loss": _draw_losses, "perplexity": _draw_perplexities, "rate": _draw_rate}
+
+
+def _mark_few(axes: Axes, curve: Curve) -> None:
+    """Show points where they are too few for a line to be seen."""
+    if len(curve.x) <= 3:
+        axes.plot(curve.x, curve.y, "o", color=curve.colour, markersize=3)
+
+
+def smoothed(curve: Curve) -> Curve:
+    """Running mean over a fortieth of the points; it starts and ends where that is complete.
+
+    >>> curve = Curve("forward", "blue", np.arange(100.0), np.arange(100.0) ** 2)
+    >>> smoothed(curve).x[[0, -1]].tolist(), round(smoothed(curve).y[0].item(), 3)
+    ([1.0, 98.0], 1.667)
+
+    """
+    reach = len(curve.y) // SMOOTHED_PART // 2
+    window = np.ones(2 * reach + 1) / (2 * reach + 1)
+    return curve._replace(
+        x=curve.x[reach : len(curve.x) - reach], y=np.convolve(curve.y, window, mode="valid")
+    )
+
+
+def _tidy(axes: Axes) -> None:
+    axes.grid(True, color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.02)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _label_x(axes: Axes, horizontal: str) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlabel("words seen" if horizontal == "words" else "steps")

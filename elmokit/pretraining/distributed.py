@@ -1,0 +1,79 @@
+"""One process, or many under `torchrun`: the same calls either way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Group(NamedTuple):
+    """The processes that train one model together, and this one's place among them."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that writes files and reports."""
+        return self.rank == 0
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """A model whose gradients are averaged over all processes."""
+        if self.size == 1:
+            return model
+        places = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=places)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Add up the values of all processes."""
+        if self.size > 1:
+            values = values.to(self.device)
+            distributed.all_reduce(values)
+        return values.cpu()
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        if self.size == 1:
+            return flag
+        return bool(self.sum(torch.tensor(float(flag))))
+
+    def from_leader(self, number: float) -> float:
+        """The number that the leading process has."""
+        if self.size == 1:
+            return number
+        value = torch.tensor(number, dtype=torch.float64, device=self.device)
+        distributed.broadcast(value, src=0)
+        return float(value)
+
+    def join_rows(self, rows: Tensor) -> Tensor:
+        """The rows (layers, rows, size) of all processes, one after the other."""
+        if self.size == 1:
+            return rows
+        parts = [torch.empty_like(rows) for _ in range(self.size)]
+        distributed.all_gather(parts, rows.contiguous())
+        return torch.cat(parts, dim=1)
+
+
+@contextmanager
+def join_group(device: str | torch.device | None = None) -> Iterator[Group]:
+    """Join the processes that `torchrun` has started; alone if it has not."""
+    if "WORLD_SIZE" not in os.environ or distributed.is_initialized():
+        yield Group(device=torch.device(device or "cpu"))
+        return
+    if device is None and torch.cuda.is_available():
+        device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
+    place = torch.device(device or "cpu")
+    if place.type == "cuda":
+        torch.cuda.set_device(place)
+    distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    try:
+        yield Group(distributed.get_rank(), distributed.get_world_size(), place)
+    finally:
+        distributed.destroy_process_group()

@@ -1,0 +1,108 @@
+"""From gradients to weights: optimisers, schedules, and the average of the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adagrad, AdamW, Optimizer
+
+from elmokit.pretraining.config import TrainingConfig
+
+
+def make_optimiser(model: nn.Module, training: TrainingConfig) -> Optimizer:
+    """The run's optimiser of all weights that are not frozen."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    if training.optimiser == "adagrad":
+        return Adagrad(
+            weights,
+            lr=training.learning_rate,
+            initial_accumulator_value=training.adagrad_start,
+            eps=1e-10,
+        )
+    matrices = [weight for weight in weights if weight.dim() > 1]
+    vectors = [weight for weight in weights if weight.dim() <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": training.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return AdamW(groups, lr=training.learning_rate, betas=training.betas, fused=True)
+
+
+def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
+    """The rate of step number `step`, from 0, of `steps` in all."""
+    if step < training.warmup_steps:
+        return training.learning_rate * (step + 1) / training.warmup_steps
+    if training.schedule == "constant":
+        return training.learning_rate
+    done = (step - training.warmup_steps) / max(1, steps - training.warmup_steps)
+    done = min(1.0, done)
+    left = 1 - done if training.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return training.learning_rate * (training.final_rate + (1 - training.final_rate) * left)
+
+
+def set_learning_rate(optimiser: Optimizer, rate: float) -> None:
+    """Use this rate from the next step on."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def optimiser_tensors(optimiser: Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """What the optimiser remembers, by the names of the weights: `forward_lstm.….bias.sum`."""
+    names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
+    return {
+        f"{names[weight]}.{key}": value
+        for weight, memory in optimiser.state.items()
+        for key, value in memory.items()
+    }
+
+
+def restore_optimiser(
+    optimiser: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]
+) -> None:
+    """Remember again what `optimiser_tensors` gave."""
+    weights = dict(model.named_parameters())
+    for name, value in tensors.items():
+        weight_name, _, key = name.rpartition(".")
+        weight = weights[weight_name]
+        # The count of steps stays where the optimiser keeps it; the rest is beside the weight.
+        device = value.device if value.dim() == 0 else weight.device
+        optimiser.state[weight][key] = value.to(device)
+
+
+class AveragedWeights:
+    """An average of a model's weights over the last steps: often better than the last ones.
+
+    It starts as the plain mean of the weights so far, and forgets at `rate` once that is slower.
+    """
+
+    def __init__(self, model: nn.Module, rate: float) -> None:
+        self.rate = rate
+        self.steps = 0
+        self.weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Take in the weights after one more step."""
+        self.steps += 1
+        share = max(1 - self.rate, 1 / (self.steps + 1))
+        current = [value.detach() for value in model.parameters()]
+        torch._foreach_lerp_(list(self.weights.values()), current, share)
+
+    @contextmanager
+    def applied(self, model: nn.Module) -> Iterator[None]:
+        """Put the average in the place of the model's weights, for the time of a block."""
+        own = {name: value.detach().clone() for name, value in model.named_parameters()}
+        self._copy(self.weights, model)
+        try:
+            yield
+        finally:
+            self._copy(own, model)
+
+    @torch.no_grad()
+    def _copy(self, weights: Mapping[str, Tensor], model: nn.Module) -> None:
+        for name, value in model.named_parameters():
+            value.copy_(weights[name])

@@ -1,0 +1,208 @@
+"""A corpus as ids on disk: opened at once, read where it is needed, of any size."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.config import BEGIN_WORD, END_WORD, WORD_PADDING, check_size
+from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.formats.json_files import read_object
+from elmokit.text.characters import SENTENCE_MARKERS
+from elmokit.text.corpus import CorpusSettings
+from elmokit.text.vocabulary import UNKNOWN, Vocabulary
+
+FORMAT, VERSION = "elmokit prepared corpus", 1
+DESCRIPTION = "prepared.json"
+TOKENS, LEXICON, OFFSETS = "tokens.int32", "lexicon.utf8", "offsets.int64"
+COUNTS, SHARDS = "counts.int64", "shards.int64"
+TOKEN, COUNT = np.dtype("<i4"), np.dtype("<i8")
+OFFSET = POSITION = np.dtype("<i8")
+
+BORDER = 0
+WORDS_AT_ONCE = 1 << 16
+TOKENS_AT_ONCE = 1 << 22
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCorpus:
+    """Sentences as one row of ids, and the words that the ids stand for.
+
+    The tokens are `0 w w w 0 w w 0`: 0 is the border before the first sentence, between sentences
+    and after the last one. A stretch that begins and ends with a border is read forward as inputs
+    `stretch[:-1]` and targets `stretch[1:]`, and backward as the same of `stretch[::-1]`.
+
+    Words are numbered from 1 in the order of their UTF-8 bytes. Nothing is read before it is used;
+    a pickled corpus is the name of its folder.
+    """
+
+    folder: Path
+    key: str  # SHA-256 of the files and the settings
+    settings: CorpusSettings
+    sentences: int
+    words_in_all: int  # tokens that are words
+    types: int  # different words
+    tokens: NDArray[np.int32] = field(repr=False)  # (words_in_all + sentences + 1)
+    counts: NDArray[np.int64] = field(repr=False)  # (types + 1), of each word; [0] is sentences
+    shards: NDArray[np.int64] = field(repr=False)  # (files + 1), where each begins in tokens
+    _lexicon: NDArray[np.uint8] = field(repr=False)
+    _offsets: NDArray[np.int64] = field(repr=False)  # (types + 2), of each word in the lexicon
+
+    @staticmethod
+    def open(folder: str | Path) -> PreparedCorpus:
+        """Open the folder that `prepare_corpus` made."""
+        return _open(Path(folder))
+
+    def __reduce__(self) -> tuple[Any, tuple[Path]]:
+        return _open, (self.folder,)
+
+    def word(self, number: int) -> str:
+        """The word of an id; the border's is empty."""
+        if not 0 <= number <= self.types:
+            raise InputError(f"{self.folder}: has no word {number}; ids are 0 to {self.types}")
+        return self._bytes_of(number).decode()
+
+    def id_of(self, word: str) -> int | None:
+        """The id of a word; None when the text does not have it."""
+        number = bisect_left(range(self.types + 1), word.encode(), key=self._bytes_of)
+        return number if 0 < number <= self.types and self.word(number) == word else None
+
+    def words(self) -> Iterator[str]:
+        """The words of ids 1, 2, …, read by the block."""
+        for first in range(1, self.types + 1, WORDS_AT_ONCE):
+            offsets = self._offsets[first : first + WORDS_AT_ONCE + 1]
+            block = self._lexicon[offsets[0] : offsets[-1]].tobytes()
+            for start, end in pairwise((offsets - offsets[0]).tolist()):
+                yield block[start:end].decode()
+
+    def character_ids(self, ids: NDArray[np.integer], max_characters: int) -> NDArray[np.int16]:
+        """Spell the words of ids (words) as (words, max_characters), as `character_ids` does."""
+        check_size("max_characters", max_characters, least=3)
+        starts = self._offsets[ids]
+        lengths = np.minimum(self._offsets[ids + 1] - starts, max_characters - 2)[:, None]
+        columns = np.arange(max_characters - 2)
+        # Places behind a word are not looked at, but must be inside the lexicon.
+        places = np.minimum(starts[:, None] + columns, len(self._lexicon) - 1)
+        spelled = np.full((len(ids), max_characters), WORD_PADDING, np.int16)
+        spelled[:, 0] = BEGIN_WORD
+        np.copyto(spelled[:, 1:-1], self._lexicon[places], where=columns < lengths)
+        spelled[:, 1:-1] += columns < lengths
+        np.put_along_axis(spelled, lengths + 1, END_WORD, axis=1)
+        for number, mark in self._literal_markers.items():
+            literal = ids == number
+            spelled[literal, 1:] = WORD_PADDING
+            spelled[literal, 1:3] = mark, END_WORD
+        return spelled
+
+    def target_ids(self, vocabulary: Vocabulary) -> NDArray[np.int32]:
+        """The id in a vocabulary of each word (types + 1), that of `<UNK>` for words outside it.
+
+        The border's entry is -1: whether it is `<S>` or `</S>` depends on the direction. A marker
+        that stands literally in the text is a word outside.
+        """
+        targets = np.full(self.types + 1, -1, np.int32)
+        targets[1:] = np.fromiter(
+            (vocabulary.id_of(UNKNOWN if w in SENTENCE_MARKERS else w) for w in self.words()),
+            np.int32,
+            self.types,
+        )
+        return targets
+
+    def blocks(self, words: int) -> NDArray[np.int64]:
+        """Cut every shard into blocks of whole sentences: (blocks, 2) positions of two borders.
+
+        `tokens[start : end + 1]` begins and ends with a border, which neighbours share. A block is
+        of `words` tokens at most, one border counted with each sentence; a longer sentence is a
+        block alone.
+        """
+        check_size("words", words)
+        blocks: list[tuple[int, int]] = []
+        for first, last in pairwise(self.shards.tolist()):
+            start = end = first  # of the block that grows: `end` is the last border known to fit
+            for borders in self._borders(first + 1, last + 1):
+                while len(borders) and borders[-1] > start + words:
+                    beyond = int(np.searchsorted(borders, start + words, "right"))
+                    end = int(borders[beyond - 1]) if beyond else end
+                    end = int(borders[beyond]) if end == start else end
+                    blocks.append((start, end))
+                    start = end
+                end = int(borders[-1]) if len(borders) else end
+            if end > start:
+                blocks.append((start, end))
+        return np.array(blocks, np.int64).reshape(-1, 2)
+
+    def sentence_bounds(self) -> NDArray[np.int64]:
+        """The borders around every sentence (sentences, 2), as positions in the tokens."""
+        borders = np.empty(self.sentences + 1, np.int64)
+        filled = 0
+        for found in self._borders(0, len(self.tokens)):
+            borders[filled : filled + len(found)] = found
+            filled += len(found)
+        return np.lib.stride_tricks.sliding_window_view(borders, 2)
+
+    def _borders(self, start: int, end: int) -> Iterator[NDArray[np.int64]]:
+        """The positions of borders from `start` to before `end`, part by part."""
+        for first in range(start, end, TOKENS_AT_ONCE):
+            part = self.tokens[first : min(first + TOKENS_AT_ONCE, end)]
+            yield first + np.flatnonzero(part == BORDER)
+
+    @cached_property
+    def _literal_markers(self) -> dict[int, int]:
+        """The ids of `<S>` and `</S>` where they are words of the text, and their spelling."""
+        ids = ((self.id_of(word), mark) for word, mark in SENTENCE_MARKERS.items())
+        return {number: mark for number, mark in ids if number is not None}
+
+    def _bytes_of(self, number: int) -> bytes:
+        return self._lexicon[self._offsets[number] : self._offsets[number + 1]].tobytes()
+
+
+def _open(folder: Path) -> PreparedCorpus:
+    try:
+        return _open_files(folder)
+    except (ElmoError, KeyError, TypeError, ValueError, OSError) as error:
+        problem = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise FormatError(
+            f"{folder}: is not a whole prepared corpus ({problem}); "
+            "delete the folder to prepare again"
+        ) from error
+
+
+def _open_files(folder: Path) -> PreparedCorpus:
+    description = read_object(folder / DESCRIPTION)
+    if (description["format"], description["version"]) != (FORMAT, VERSION):
+        raise FormatError(f"{DESCRIPTION} is of another format or version")
+    sentences, words, types = (int(description[name]) for name in ("sentences", "words", "types"))
+    offsets = _mapped(folder / OFFSETS, OFFSET, types + 2)
+    return PreparedCorpus(
+        folder=folder,
+        key=description["key"],
+        settings=CorpusSettings(**description["settings"]),
+        sentences=sentences,
+        words_in_all=words,
+        types=types,
+        tokens=_mapped(folder / TOKENS, TOKEN, words + sentences + 1),
+        counts=_mapped(folder / COUNTS, COUNT, types + 1),
+        shards=_mapped(folder / SHARDS, POSITION, len(description["files"]) + 1),
+        _lexicon=_mapped(folder / LEXICON, np.dtype(np.uint8), int(offsets[-1])),
+        _offsets=offsets,
+    )
+
+
+def _mapped(path: Path, kind: np.dtype[Number], size: int) -> NDArray[Number]:
+    """The numbers of a file that must hold exactly `size` of them."""
+    if not path.exists():
+        raise FormatError(f"{path.name} is missing")
+    found, expected = path.stat().st_size, size * kind.itemsize
+    if found != expected:
+        raise FormatError(f"{path.name} has {found} bytes, not {expected}")
+    return np.memmap(path, kind, mode="r", shape=(size,))

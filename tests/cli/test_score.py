@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from small_language_models import write_language_model
+from small_models import small_bilm
+
+from elmokit.formats.native import SavedModel, write_model
+from elmokit.language_model import LanguageModel
+
+LINES = ["the cat sat", "", "the aardvark"]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return write_language_model(tmp_path / "model")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_each_line_has_a_row(elmo, model, text):
+    code, out, err = elmo("score", text, "--model", model)
+    assert (code, err) == (0, "")
+    header, *rows = out.splitlines()
+    assert header.split() == ["line", "total", "forward", "backward", "sentence"]
+    scores = LanguageModel.load(model).score([line.split() for line in LINES])
+    for number, (row, score) in enumerate(zip(rows, scores, strict=True), start=1):
+        line, *values = row.split()[:4]
+        assert line == str(number)
+        expected = (score.total, score.total_forward, score.total_backward)
+        assert [float(value) for value in values] == pytest.approx(expected, abs=1e-3)
+    assert rows[0].endswith("  the cat sat")
+    assert rows[2].endswith("  the aardvark?")
+
+
+def test_each_word_has_a_row_between_the_markers(elmo, model, text):
+    _, out, _ = elmo("score", text, "--model", model, "--words")
+    rows = [row.split() for row in out.splitlines()[1:]]
+    assert [row[-1] for row in rows if row[0] == "1"] == ["<S>", "the", "cat", "sat", "</S>"]
+    assert [row[-1] for row in rows if row[0] == "2"] == ["<S>", "</S>"]
+    score = LanguageModel.load(model).score([["the", "cat", "sat"]])[0]
+    assert float(rows[0][1]) == pytest.approx(score.backward_end, abs=1e-3)
+    assert [float(row[1]) for row in rows[1:4]] == pytest.approx(score.forward.tolist(), abs=1e-3)
+    assert [float(row[2]) for row in rows[1:4]] == pytest.approx(score.backward.tolist(), abs=1e-3)
+    assert float(rows[4][1]) == pytest.approx(score.forward_end, abs=1e-3)
+
+
+def test_each_sentence_is_a_line_of_json(elmo, model, text):
+    _, out, _ = elmo("score", text, "--model", model, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["line"] for row in rows] == [1, 2, 3]
+    assert [row["words"] for row in rows] == [["the", "cat", "sat"], [], ["the", "aardvark"]]
+    assert rows[2]["unknown"] == [False, True]
+    assert rows[0]["total"] == pytest.approx(rows[0]["total_forward"] + rows[0]["total_backward"])
+
+
+def test_carried_sentences_score_differently(elmo, model, text):
+    apart = elmo("score", text, "--model", model)[1].splitlines()
+    carried = elmo("score", text, "--model", model, "--state", "carry")[1].splitlines()
+    assert apart[1] == carried[1]
+    assert apart[3] != carried[3]
+
+
+def test_raw_text_of_standard_input_is_split(elmo, model, monkeypatch):
+    raw = io.BytesIO(b"The cat\nsat. It is on the mat.")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=raw))
+    _, out, _ = elmo("score", "-", "--model", model, "--split", "--json")
+    words = [json.loads(line)["words"] for line in out.splitlines()]
+    assert words == [["The", "cat", "sat", "."], ["It", "is", "on", "the", "mat", "."]]
+
+
+def test_a_model_without_a_softmax_is_one_line(elmo, text, tmp_path):
+    bilm = small_bilm()
+    write_model(tmp_path / "bare", SavedModel(bilm.config, bilm.state_dict(), tokenizer="default"))
+    code, out, err = elmo("score", text, "--model", str(tmp_path / "bare"))
+    assert (code, out) == (1, "")
+    assert err.startswith("elmo: this model has no softmax")
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_one_line(elmo, model, tmp_path):
+    code, _, err = elmo("score", str(tmp_path / "none.txt"), "--model", model)
+    assert code == 1
+    assert err.endswith("none.txt: cannot be read (No such file or directory)\n")
+
+
+def test_a_model_must_be_named(elmo, text):
+    code, _, err = elmo("score", text)
+    assert code == 2
+    assert "--model FOLDER" in err
