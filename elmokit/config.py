@@ -162,7 +162,7 @@ class ModelConfig:
         if any(later <= earlier for earlier, later in pairwise(bounds)):
             raise ConfigError(
                 f"softmax_cutoffs is {list(self.softmax_cutoffs)}; "
-                f"each must be larger than the one before, the last below {bounds[-1]:,} words"
+                "each must be larger than the one before, the last below the number of words"
             )
 
     @property
@@ -199,14 +199,19 @@ class ModelConfig:
 
 def make(kind: type[Config], values: Mapping[str, Any]) -> Config:
     """Build a config, naming the nearest key where one is misspelt."""
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    for key in values:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise ConfigError(f"unknown setting {key!r}; {hint}")
+    check_known(kind, values)
     try:
         return kind(**values)
     except TypeError as error:
         missing = str(error).split("missing", 1)
         raise ConfigError(f"settings are incomplete: missing{missing[-1]}") from None
+
+
+def check_known(kind: type, values: Mapping[str, Any]) -> None:
+    """Refuse a key that a config does not have, naming the nearest."""
+    known = [field.name for field in fields(kind)]
+    for key in values:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            raise ConfigError(f"unknown setting {key!r}; {hint}")

@@ -19,8 +19,8 @@ from elmokit.errors import InputError
 from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
 from elmokit.model.bilm import BiLM, BiLMState, Layers
-from elmokit.model.lstm import version_of
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
+from elmokit.model.versions import version_of
 from elmokit.text.batching import batch_by_length, windows
 from elmokit.text.characters import Sentence, UnusualWords, check_sentences, short
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer

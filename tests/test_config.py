@@ -10,7 +10,12 @@ from elmokit.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    "config", [small_config(), small_config(encoder=WordEncoderConfig(9), softmax_words=9)]
+    "config",
+    [
+        small_config(),
+        small_config(encoder=WordEncoderConfig(9), softmax_words=9),
+        small_config(softmax_words=9, softmax_cutoffs=(2, 5), softmax_division=3),
+    ],
 )
 def test_a_config_survives_json(config):
     assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
@@ -30,11 +35,39 @@ def test_a_config_survives_json(config):
         ({"softmax_words": 0}, "softmax_words is 0"),
         ({"skip_connections": 1}, "skip_connections is 1"),
         ({"encoder": None}, "encoder is None"),
+        ({"softmax_division": 0}, "softmax_division is 0"),
+        ({"softmax_division": 2.0}, "softmax_division is 2.0"),
+        ({"softmax_cutoffs": 5}, "softmax_cutoffs is 5; give"),
+        ({"softmax_cutoffs": None}, "softmax_cutoffs is None; give"),
+        ({"softmax_cutoffs": [0]}, "a cutoff of the softmax is 0"),
+        ({"softmax_cutoffs": [2.5]}, "a cutoff of the softmax is 2.5"),
+        ({"softmax_cutoffs": ["a"]}, "a cutoff of the softmax is 'a'"),
     ],
 )
 def test_a_senseless_setting_is_named(changes, message):
     with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
         small_config(**changes)
+
+
+@pytest.mark.parametrize("cutoffs", [[3, 2], [3, 3], [9], [2, 10]])
+def test_clusters_must_follow_each_other_inside_the_vocabulary(cutoffs):
+    with pytest.raises(ConfigError) as caught:
+        small_config(softmax_words=9, softmax_cutoffs=cutoffs)
+    assert str(caught.value) == (
+        f"softmax_cutoffs is {cutoffs}; "
+        "each must be larger than the one before, the last below the number of words"
+    )
+
+
+def test_last_cluster_may_be_of_one_word():
+    config = small_config(softmax_words=9, softmax_cutoffs=[1, 2, 8])
+    assert config.softmax_cutoffs == (1, 2, 8)
+
+
+def test_model_without_cutoffs_has_a_softmax_of_one_piece():
+    values = small_config(softmax_words=9).to_dict()
+    del values["softmax_cutoffs"], values["softmax_division"]  # as in folders written before
+    assert ModelConfig.from_dict(values).softmax_cutoffs == ()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from elmokit.adaptors.allennlp_names import rename_weights
 from elmokit.config import CharacterEncoderConfig
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM, BiLMState, Layers
-from elmokit.model.lstm import version_of
+from elmokit.model.versions import version_of
 from elmokit.text.characters import UnusualWords, character_ids, short, without_markers
 
 UNKNOWN = "@@UNKNOWN@@"

@@ -32,7 +32,8 @@ def training_options(function: Function) -> Function:
                 "settings",
                 multiple=True,
                 metavar="NAME=VALUE",
-                help="Change a setting, such as training.rows=64. Can be given several times.",
+                help="Change a setting, such as training.rows=64; NAME= takes it away. Can be "
+                "given several times.",
             ),
             click.option(
                 "--processes",

@@ -34,7 +34,8 @@ def read_model(
     """Read a native folder, or AllenNLP's options and weights, each a path or an address.
 
     Args:
-        model: A folder of a model or of a training run, the options of an AllenNLP model, or the name of a published one.
+        model: A folder of a model or of a training run, the options of an AllenNLP model, or the
+            name of a published one.
         weights: Its weights, where `model` is options.
         vocabulary: One word per line: the words of a word-input model, or of the softmax.
         embedding: A second file with the word vectors of a word-input model.

@@ -34,7 +34,9 @@ class Highway(nn.Module):
     def forward(self, vectors: Tensor) -> Tensor:
         """Pass (words, size) through, changed as far as the gate is open."""
         gate = torch.sigmoid(self.gate(vectors))
-        return torch.lerp(vectors, functional.relu(self.transform(vectors)), gate)
+        transformed = functional.relu(self.transform(vectors))
+        # Under autocast the products are of another type, which lerp does not mix.
+        return torch.lerp(vectors, transformed.to(vectors), gate.to(vectors))
 
 
 class CharacterEncoder(nn.Module):

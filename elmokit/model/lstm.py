@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from torch.nn import functional
 from elmokit.config import ModelConfig, Precision
 from elmokit.model.lstm_gradients import Clips, LSTMWeights, run_layer
 from elmokit.model.products import Product, best_product, has_bfloat16
+from elmokit.model.versions import version_of
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time, as the original does: weight files do not contain it."""
@@ -271,13 +272,3 @@ def last_tokens(step_sizes: list[int]) -> list[int]:
     for end, size, after in reversed([*zip(ends, step_sizes, [*step_sizes[1:], 0], strict=True)]):
         last += range(end - size + after, end)
     return last
-
-
-def version_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
-    """Changes whenever a weight is moved, or written to other than through `.data`."""
-    return tuple((w.data_ptr(), w.device, w.dtype, writes_to(w)) for w in weights)
-
-
-def writes_to(weight: Tensor) -> object:
-    """How often a weight was written to; of inference mode's tensors nobody counts, so: anew."""
-    return object() if weight.is_inference() else weight._version

@@ -116,7 +116,7 @@ class LayerFunction(torch.autograd.Function):
         d_outputs = d_outputs.clone()
         d_cell, d_output = d_cell.clone(), d_output.clone()
         steps = list(steps_of(ctx.step_sizes))
-        for step, before in zip(reversed(steps), reversed([None, *steps[:-1]]), strict=True):
+        for step, before in reversed([*zip(steps, [None, *steps], strict=False)]):
             size = step.stop - step.start
             d_outputs[step] += d_output[:size]
             clip_gradient(d_outputs[step], outputs[step], ctx.clips.output)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from elmokit.model.mixed_precision import MixedProduct
 from elmokit.model.softmax import Softmax
 
 
@@ -47,9 +48,16 @@ def log_expected_counts(ids: Tensor, tries: int, words: int) -> Tensor:
 
 
 def sampled_loss(
-    softmax: Softmax, outputs: Tensor, targets: Tensor, candidates: Candidates
+    softmax: Softmax,
+    outputs: Tensor,
+    targets: Tensor,
+    candidates: Candidates,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Sum over tokens of -log p(target) among the target and the candidates, ()."""
+    """Sum over tokens of -log p(target) among the target and the candidates, ().
+
+    The product with the candidates is in `dtype`.
+    """
     words = len(softmax.bias)
     ids = torch.from_numpy(candidates.ids).to(targets.device)
     target_logits = (outputs * functional.embedding(targets, softmax.weight)).sum(1)
@@ -58,6 +66,20 @@ def sampled_loss(
         outputs
     )
     corrections = softmax.bias[ids] - log_expected_counts(ids, candidates.tries, words).to(outputs)
-    logits = functional.linear(outputs, functional.embedding(ids, softmax.weight), corrections)
-    logits = logits.masked_fill(targets[:, None] == ids, -math.inf)
+    product = MixedProduct(outputs.dtype, dtype or outputs.dtype)
+    logits = product.add(corrections, outputs, functional.embedding(ids, softmax.weight).t())
+    remove_hits(logits, targets, ids)
     return (torch.logaddexp(target_logits, logits.logsumexp(1)) - target_logits).sum()
+
+
+@torch.no_grad()
+def remove_hits(logits: Tensor, targets: Tensor, ids: Tensor) -> None:
+    """Take each target out of its own candidates (tokens, candidates), in place.
+
+    Autograd need not know: what has probability zero gets no gradient in any case.
+    """
+    sorted_ids, columns = ids.sort()
+    places = torch.searchsorted(sorted_ids, targets).clamp_max_(len(ids) - 1)
+    rows = (sorted_ids[places] == targets).nonzero()[:, 0]
+    # Not infinity: where no other candidate is left, its gradient would be no number.
+    logits[rows, columns[places[rows]]] = torch.finfo(logits.dtype).min

@@ -159,32 +159,28 @@ class Reader(ABC):
         """Batches from number `start` on, without end, each in this process's parts."""
 
 
+class Place(NamedTuple):
+    """Where in its stream a row is."""
+
+    epoch: int
+    targets: int  # of the row's share of that epoch that have been read
+
+
 class Stream:
     """One direction of one row: blocks of sentences, one after the other, without end."""
 
-    def __init__(self, reader: StreamReader, direction: int, row: int, position: int) -> None:
+    def __init__(self, reader: StreamReader, direction: int, row: int, place: Place) -> None:
         self.reader = reader
         self.direction = direction
         self.row = row
-        self.epoch = 0
-        self._blocks = reader.share(direction, row, 0)
-        self._next = 0
-        self._text = np.empty(0, dtype=np.int32)  # what is left of the current block
-        self.skip(position)
-
-    def skip(self, tokens: int) -> None:
-        """Pass over the first targets of the stream."""
-        while True:
-            lengths = self._blocks[:, 1] - self._blocks[:, 0]
-            ends = lengths.cumsum()
-            if tokens < ends[-1]:
-                break
-            tokens -= int(ends[-1])
-            self.next_epoch()
-        self._next = int(np.searchsorted(ends, tokens, side="right"))
+        self.epoch = place.epoch
+        self._blocks = reader.share(direction, row, place.epoch)
+        ends = lengths_of(self._blocks).cumsum()
+        self._next = int(np.searchsorted(ends, place.targets, side="right"))
         before = int(ends[self._next - 1]) if self._next else 0
+        self._text = np.empty(0, dtype=np.int32)  # what is left of the current block
         self.open_block()
-        self._text = self._text[tokens - before :]
+        self._text = self._text[place.targets - before :]
 
     def next_epoch(self) -> None:
         """Turn to the row's share of the next reading of the text."""
@@ -249,14 +245,30 @@ class StreamReader(Reader):
             self._orders[direction, epoch] = order
         return self.blocks[order[row :: self.training.rows]]
 
+    def places(self, direction: int, targets: int) -> dict[int, Place]:
+        """Where each of this process's rows is after so many targets."""
+        left = dict.fromkeys((row for part in self.parts for row in part), targets)
+        places: dict[int, Place] = {}
+        epoch = 0
+        while left:
+            for row in list(left):
+                length = int(lengths_of(self.share(direction, row, epoch)).sum())
+                if left[row] < length:
+                    places[row] = Place(epoch, left.pop(row))
+                else:
+                    left[row] -= length
+            epoch += 1
+        return places
+
     def batches(self, start: int) -> Iterator[list[Batch]]:
         """Batches from number `start` on, without end, each in this process's parts."""
         unroll = self.training.unroll
-        position = start * unroll
-        streams = [
-            [[Stream(self, direction, row, position) for row in part] for part in self.parts]
-            for direction in (FORWARD, BACKWARD)
-        ]
+        streams = []
+        for direction in (FORWARD, BACKWARD):
+            places = self.places(direction, start * unroll)
+            streams.append(
+                [[Stream(self, direction, row, places[row]) for row in p] for p in self.parts]
+            )
         tokens = self.training.rows * unroll
         while True:
             batch = []
@@ -267,6 +279,11 @@ class StreamReader(Reader):
                 in_all = words * self.training.rows // len(forward)
                 batch.append(self.words.batch(rows[FORWARD], rows[BACKWARD], tokens, in_all))
             yield batch
+
+
+def lengths_of(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many targets each block (n, 2) has."""
+    return blocks[:, 1] - blocks[:, 0]
 
 
 def read_rows(streams: list[Stream], steps: int) -> Rows:
@@ -349,10 +366,12 @@ class SentenceReader(Reader):
 def cut_long(sentences: NDArray[np.int64]) -> NDArray[np.int64]:
     """Bounds (n, 2) of sentences, those of too long ones replaced by those of their pieces."""
     lengths = sentences[:, 1] - sentences[:, 0]
+    # A border stands in the place of the word before a piece, and of the one after it: neighbours
+    # overlap by that much, so that each word is read in one of them.
     pieces = [
         (piece, min(piece + LONGEST_SENTENCE, end))
         for start, end in sentences[lengths > LONGEST_SENTENCE]
-        for piece in range(start, end, LONGEST_SENTENCE)
+        for piece in range(start, end - 1, LONGEST_SENTENCE - 1)
     ]
     kept = sentences[lengths <= LONGEST_SENTENCE]
     return np.concatenate([kept, np.array(pieces, dtype=np.int64).reshape(-1, 2)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from elmokit.formats.native import SavedModel, model_card
 from elmokit.prediction import Perplexity
 from elmokit.pretraining.checkpoints import Checkpoint
-from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.config import PretrainConfig, TrainingConfig
 
 
 def training_card(
@@ -22,13 +22,19 @@ def training_card(
         "words read": f"{progress['words']:,}",
         "hours": f"{progress['seconds'] / 3600:,.2f}",
         "optimiser": f"{training.optimiser}, learning rate {training.learning_rate:g}",
-        "batch": f"{training.rows} rows of {training.unroll} words, mode {training.mode}",
+        "batch": _batch(training),
         "loss": _loss(config),
         "dropout": f"{training.dropout:g}",
         "held-out text": "none" if perplexity is None else perplexity.describe(),
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     return f"{model_card(saved)}\n## Training\n\n| | |\n|---|---|\n{table}\n"
+
+
+def _batch(training: TrainingConfig) -> str:
+    if training.mode == "sentence":
+        return f"{training.rows} sentences"
+    return f"{training.rows} streams of {training.unroll} words"
 
 
 def _loss(config: PretrainConfig) -> str:

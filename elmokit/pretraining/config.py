@@ -14,6 +14,7 @@ from elmokit.config import (
     WordEncoderConfig,
     check_choice,
     check_clip,
+    check_known,
     check_size,
     make,
 )
@@ -28,6 +29,8 @@ TrainingPrecision = Literal["float32", "bfloat16"]
 
 WORD_INPUT = "words"
 """What `model.encoder` says for a table of word vectors, its size being that of the vocabulary."""
+MOST_WORDS = 2**31 - 1
+"""Of a vocabulary: prepared text has ids of 32 bits."""
 
 
 def check_number(name: str, value: object, least: float = 0.0, below: float = math.inf) -> None:
@@ -52,6 +55,12 @@ def check_names(name: str, value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def check_file_name(name: str, value: object) -> None:
+    """Refuse anything but the name of a file, or None."""
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{name} is {value!r}; give the name of a file")
+
+
 @dataclass(frozen=True)
 class CorpusConfig:
     """What to train on, and the words to predict."""
@@ -60,8 +69,8 @@ class CorpusConfig:
     """Files, folders and patterns: .txt, .gz, .xz, .zst."""
     valid: tuple[str, ...] = ()
     """Held-out text, likewise; none for no validation."""
-    tokenizer: TokenizerName = "whitespace"
-    """`whitespace`: tokenized already, one sentence a line. `default`: raw text."""
+    tokenizer: TokenizerName = "default"
+    """`default`: raw text. `whitespace`: tokenized already, one sentence a line."""
     one_sentence_per_line: bool = False
     """Whether a line of raw text is one sentence, whatever stands in it."""
     errors: Errors = "strict"
@@ -81,8 +90,7 @@ class CorpusConfig:
         check_choice("tokenizer", self.tokenizer, get_args(TokenizerName))
         check_flag("one_sentence_per_line", self.one_sentence_per_line)
         check_choice("errors", self.errors, get_args(Errors))
-        if self.vocabulary is not None and not isinstance(self.vocabulary, str):
-            raise ConfigError(f"vocabulary is {self.vocabulary!r}; give the name of a file")
+        check_file_name("vocabulary", self.vocabulary)
         if self.vocabulary_size is not None:
             check_size("vocabulary_size", self.vocabulary_size, least=4)
         check_size("min_count", self.min_count)
@@ -96,7 +104,7 @@ class TrainingConfig:
     rows: int = 128
     """Streams, or sentences, read side by side."""
     unroll: int = 20
-    """Words that gradients pass back through; unused in mode `sentence`."""
+    """Words that gradients pass back through; in mode `sentence` no more than a factor."""
     mode: Mode = "stream"
     """`stream`: endless text in each row, states carried. `sentence`: each starts from zeros."""
     accumulate: int = 1
@@ -148,6 +156,8 @@ class TrainingConfig:
             raise ConfigError("give one of epochs and steps: how long to train")
         if self.epochs is not None:
             check_number("epochs", self.epochs)
+            if not self.epochs:
+                raise ConfigError("epochs is 0; nothing would be trained")
         if self.steps is not None:
             check_size("steps", self.steps)
         if self.minutes is not None:
@@ -167,6 +177,7 @@ class TrainingConfig:
         if self.ema is not None:
             check_number("ema", self.ema, below=1.0)
         check_size("seed", self.seed, least=0)
+        check_file_name("word_vectors", self.word_vectors)
         if self.rows % self.accumulate:
             raise ConfigError(f"accumulate is {self.accumulate}; it must divide {self.rows} rows")
 
@@ -220,8 +231,7 @@ class PretrainConfig:
     """The folder of the run: its model, its checkpoints, its metrics."""
 
     def __post_init__(self) -> None:
-        words = max(10, *(self.model.get("softmax_cutoffs") or [0])) + 1
-        config = self.model_config(words)  # refuses misspelt settings before any text is read
+        config = self.model_config(MOST_WORDS)  # refuses misspelt settings before text is read
         if config.softmax_cutoffs and self.training.samples:
             raise ConfigError(
                 "training.samples is of a sampled softmax, model.softmax_cutoffs of an adaptive "
@@ -236,6 +246,7 @@ class PretrainConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PretrainConfig:
         """From the tables of a TOML file, refusing unknown keys by name."""
+        check_known(cls, values)
         values = dict(values)
         for name, kind in TABLES.items():
             values[name] = _make_table(kind, name, values.get(name, {}))
@@ -324,6 +335,8 @@ def _set(values: dict[str, Any], names: list[str], value: Any) -> None:
 def parse_setting(text: str) -> tuple[str, Any]:
     """A setting from the command line, its value read as TOML, or as a text where that fails.
 
+    No value takes the setting away.
+
     >>> parse_setting("training.rows=64"), parse_setting("training.schedule=cosine")
     (('training.rows', 64), ('training.schedule', 'cosine'))
     """
@@ -333,4 +346,4 @@ def parse_setting(text: str) -> tuple[str, Any]:
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        return name.strip(), value.strip()
+        return name.strip(), value.strip() or None

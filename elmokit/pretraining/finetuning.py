@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from elmokit.prediction import Perplexity
 from elmokit.pretraining.config import PretrainConfig, TrainingConfig, apply_settings
 from elmokit.pretraining.counting import build_vocabulary
 from elmokit.pretraining.distributed import Group
+from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.pretrain import HeldOut, Result, pretrain, read_corpus
 from elmokit.pretraining.report import Report
 from elmokit.text.vocabulary import Vocabulary
@@ -114,9 +116,7 @@ def finetune(
     report = report or Report()
     corpus = read_corpus(config.corpus.train, config.corpus, processes, Group(), report)
     if new_words:
-        frequent = build_vocabulary(corpus).words
-        unseen = [word for word in frequent if word not in saved.vocabulary][:new_words]
-        saved = with_words(saved, unseen)
+        saved = with_words(saved, unseen_words(corpus, saved.vocabulary, new_words))
     config = replace(config, training=fitting_rows(config, corpus.sentences))
     assert saved.vocabulary is not None
     measured = (
@@ -152,10 +152,21 @@ def fitting_rows(config: PretrainConfig, sentences: int) -> TrainingConfig:
     return replace(config.training, rows=rows)
 
 
-def with_words(saved: SavedModel, words: Sequence[str]) -> SavedModel:
+def unseen_words(corpus: PreparedCorpus, vocabulary: Vocabulary, most: int) -> dict[str, int]:
+    """The most frequent words of a text that a vocabulary does not have, with their counts."""
+    found = build_vocabulary(corpus)
+    assert found.counts is not None
+    counted = zip(found.words, found.counts, strict=True)
+    return dict(islice((pair for pair in counted if pair[0] not in vocabulary), most))
+
+
+def with_words(saved: SavedModel, words: Mapping[str, int]) -> SavedModel:
     """The same model with more words to predict, each as likely as an unknown one is now."""
     assert saved.vocabulary is not None
-    vocabulary = Vocabulary([*saved.vocabulary.words, *words])
+    counts = saved.vocabulary.counts
+    vocabulary = Vocabulary(
+        [*saved.vocabulary.words, *words], None if counts is None else [*counts, *words.values()]
+    )
     unknown = vocabulary.unknown_id
     if unknown is None:
         raise InputError("the model's vocabulary has no <UNK>, so it cannot be extended")

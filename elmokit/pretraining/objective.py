@@ -88,7 +88,8 @@ class Objective(nn.Module):
         if not self.samples:
             return self.softmax.loss(outputs, targets, dtype)
         assert isinstance(self.softmax, Softmax)  # checked when the objective was made
-        return sampled_loss(self.softmax, outputs, targets, self.candidates(step, direction))
+        candidates = self.candidates(step, direction)
+        return sampled_loss(self.softmax, outputs, targets, candidates, dtype)
 
     def candidates(self, step: int, direction: int) -> Candidates:
         """One draw per direction and step: the same for all rows and processes."""

@@ -64,13 +64,19 @@ def restore_optimiser(
     optimiser: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]
 ) -> None:
     """Remember again what `optimiser_tensors` gave."""
-    weights = dict(model.named_parameters())
+    names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
+    memories: dict[str, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         weight_name, _, key = name.rpartition(".")
-        weight = weights[weight_name]
-        # The count of steps stays where the optimiser keeps it; the rest is beside the weight.
-        device = value.device if value.dim() == 0 else weight.device
-        optimiser.state[weight][key] = value.to(device)
+        memories.setdefault(weight_name, {})[key] = value
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    contents = optimiser.state_dict()
+    contents["state"] = {
+        number: memories[names[weight]]
+        for number, weight in enumerate(weights)
+        if names[weight] in memories
+    }
+    optimiser.load_state_dict(contents)
 
 
 class AveragedWeights:

@@ -104,6 +104,14 @@ class PreparedCorpus:
             spelled[literal, 1:3] = mark, END_WORD
         return spelled
 
+    def words_longer_than(self, most: int) -> int:
+        """How many of the text's words, each occurrence counted, have more bytes than so many."""
+        return sum(
+            int(self.counts[first:last][np.diff(self._offsets[first : last + 1]) > most].sum())
+            for first in range(1, self.types + 1, WORDS_AT_ONCE)
+            for last in [min(first + WORDS_AT_ONCE, self.types + 1)]
+        )
+
     def target_ids(self, vocabulary: Vocabulary) -> NDArray[np.int32]:
         """The id in a vocabulary of each word (types + 1), that of `<UNK>` for words outside it.
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from elmokit.config import CharacterEncoderConfig, EncoderConfig
 from elmokit.errors import InputError
 from elmokit.formats.models import MODEL_OF_RUN
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.language_model import LanguageModel
+from elmokit.language_model import LanguageModel, check_vocabulary
 from elmokit.model.bilm import BiLM
 from elmokit.prediction import Perplexity
 from elmokit.pretraining.batches import Reader, SentenceReader, StreamReader, Words
@@ -25,7 +26,8 @@ from elmokit.pretraining.metrics import METRICS, read_metrics
 from elmokit.pretraining.preparation import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.report import Report
-from elmokit.pretraining.training import Trainer, named
+from elmokit.pretraining.snapshots import final_weights
+from elmokit.pretraining.training import Trainer
 from elmokit.pretraining.word_vectors import start_from_vectors
 from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
@@ -84,11 +86,15 @@ def pretrain(
     folder = Path(config.output)
     check_folder(folder, resume)
     report = report or Report()
-    with join_group(device) as group, torch.random.fork_rng():
+    with join_group(device) as group, torch.random.fork_rng(devices=[]):
         corpus = read_corpus(config.corpus.train, config.corpus, processes, group, report)
+        check_same_text(corpus, group)
         vocabulary = choose_vocabulary(config, corpus, initial)
         bilm = make_model(config, vocabulary, initial).to(group.device)
+        check_vocabulary(bilm.config, vocabulary)  # what is trained must be readable afterwards
         words = Words.of(corpus, vocabulary, bilm.config.encoder)
+        if group.leads:
+            note_cut_words(corpus, bilm.config.encoder, report)
         held_out = HeldOut.read(config.corpus, vocabulary)
         trainer = Trainer(
             bilm,
@@ -102,6 +108,9 @@ def pretrain(
         )
         if resume:
             go_on(trainer, report)
+        elif group.leads:
+            # A run that was killed before its first checkpoint may have left lines.
+            trainer.metrics.resume(0)
         trainer.train()
         return finish(trainer, vocabulary, held_out, folder)
 
@@ -141,6 +150,27 @@ def read_corpus(
             f"in {prepared.sentences:,} sentences"
         )
     return prepared
+
+
+def check_same_text(corpus: PreparedCorpus, group: Group) -> None:
+    """Refuse to train on another text than the leading process does."""
+    digits = float(int(corpus.key[:12], 16))  # as many as a float holds
+    if group.any(group.from_leader(digits) != digits):
+        raise InputError(
+            "the processes have different texts; give all machines the same files (corpus.train)"
+        )
+
+
+def note_cut_words(corpus: PreparedCorpus, encoder: EncoderConfig, report: Report) -> None:
+    """Tell of words that are longer than the model reads."""
+    if not isinstance(encoder, CharacterEncoderConfig):
+        return
+    most = encoder.max_characters - 2
+    if cut := corpus.words_longer_than(most):
+        report.note(
+            f"{cut:,} of {corpus.words_in_all:,} words have more than {most} bytes and are cut; "
+            "model.encoder.max_characters reads more"
+        )
 
 
 def choose_vocabulary(
@@ -258,8 +288,8 @@ def finish(
     result = Result(folder / MODEL_OF_RUN, progress.step, progress.words, progress.seconds, None)
     checkpoint = trainer.checkpoints.best() or trainer.checkpoints.newest()
     assert checkpoint is not None  # training ends with one
-    kind = "average." if trainer.average is not None else "model."
-    bilm = BiLM.from_weights(trainer.bilm.config, named(checkpoint.tensors, kind))
+    weights = final_weights(checkpoint, averaged=trainer.average is not None)
+    bilm = BiLM.from_weights(trainer.bilm.config, weights)
     if held_out is not None:
         result = result._replace(perplexity=held_out.perplexity(bilm))
     saved = SavedModel(bilm.config, bilm.state_dict(), trainer.config.corpus.tokenizer, vocabulary)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,38 +27,15 @@ from elmokit.pretraining.optimisation import (
     AveragedWeights,
     learning_rate,
     make_optimiser,
-    optimiser_tensors,
-    restore_optimiser,
     set_learning_rate,
 )
 from elmokit.pretraining.prefetch import prefetch
+from elmokit.pretraining.progress import Progress, Sums
 from elmokit.pretraining.report import Report, TrainingReport
 from elmokit.pretraining.signals import Wish, wish_to_stop
+from elmokit.pretraining.snapshots import put_back, take
 
 Validate = Callable[[BiLM], Perplexity]
-
-
-class Progress(NamedTuple):
-    """What a run has come to; saved with every checkpoint."""
-
-    step: int = 0
-    words: int = 0
-    seconds: float = 0.0
-    best: float = math.inf  # held-out perplexity, the mean of both directions
-    validations_since_best: int = 0
-    averaged_steps: int = 0
-
-
-class Sums(NamedTuple):
-    """Losses since the last line of metrics, over all processes once they are joined."""
-
-    forward: float = 0.0
-    backward: float = 0.0
-    targets: float = 0.0
-
-    def add(self, forward: float, backward: float, targets: float) -> Sums:
-        """With another batch."""
-        return Sums(self.forward + forward, self.backward + backward, self.targets + targets)
 
 
 class Trainer:
@@ -107,7 +84,7 @@ class Trainer:
         self.average = AveragedWeights(bilm, self.training.ema) if self.training.ema else None
         self.progress = Progress()
         self.states = [self.zero_state(len(part)) for part in reader.parts]
-        self._sums = Sums()
+        self.sums = Sums()
         self._gradient_norm = 0.0
         self._saved_step = -1
 
@@ -121,25 +98,25 @@ class Trainer:
                 batches.close()  # type: ignore[attr-defined]
 
     def _train(self, batches: Iterator[list[Batch]], wish: Wish) -> None:
-        started, done_before, words_before = time.monotonic(), self.progress, self.progress.words
-        while self.progress.step < self.steps:
+        first = last_line = self.progress
+        while self.progress.step < self.steps and not self.over():
+            started = time.monotonic()
             self.step(next(batches))
-            seconds = time.monotonic() - started
-            self.progress = self.progress._replace(seconds=done_before.seconds + seconds)
-            step = self.progress.step
-            if step % self.config.logging.every == 0 or step == self.steps:
-                self.log((self.progress.words - words_before) / seconds, seconds, done_before.step)
-            if self.validate is not None and (
-                step % self.validate_every == 0 or step == self.steps
-            ):
+            self.progress = self.progress.after(time.monotonic() - started)
+            if self.due(self.config.logging.every):
+                self.log(last_line, first)
+                last_line = self.progress
+            if self.validate is not None and self.due(self.validate_every):
                 self.look()
-            if step % self.checkpoint_every == 0 or step == self.steps:
+            if self.due(self.checkpoint_every):
                 self.save()
-            if self.over():
-                break
             self.stop_if_wished(wish)
         if self._saved_step != self.progress.step:
             self.save()
+
+    def due(self, every: int) -> bool:
+        """Whether something that is done every so many steps, and at the end, is done now."""
+        return self.progress.step % every == 0 or self.progress.step == self.steps
 
     def step(self, batch: list[Batch]) -> None:
         """One batch: gradients of all its parts, then one change of the weights."""
@@ -159,7 +136,7 @@ class Trainer:
         if self.average is not None:
             self.average.update(self.bilm)
         targets = sum(len(micro_batch.forward.targets) for micro_batch in batch)
-        self._sums = self._sums.add(float(sums[0]), float(sums[1]), targets)
+        self.sums = self.sums.add(float(sums[0]), float(sums[1]), targets)
         self.progress = self.progress._replace(
             step=number + 1, words=self.progress.words + batch[0].words_in_all
         )
@@ -233,13 +210,14 @@ class Trainer:
         if self.group.leads:
             self.report.note(message)
 
-    def log(self, words_per_second: float, seconds: float, first_step: int) -> None:
+    def log(self, last_line: Progress, first: Progress) -> None:
         """Write one line of metrics, and report it."""
         sums = self.joined_sums()
-        self._sums = Sums()
+        self.sums = Sums()
         if not self.group.leads:
             return
         step, targets = self.progress.step, sums.targets
+        words_per_second = self.progress.words_per_second(last_line)
         sampled = "sampled_" if self.training.samples else ""
         epoch = step / self.reader.batches_per_epoch
         self.metrics.write(
@@ -256,7 +234,7 @@ class Trainer:
                 "seconds": self.progress.seconds,
             },
         )
-        per_step = seconds / (step - first_step)
+        per_step = (self.progress.seconds - first.seconds) / (step - first.step)
         self.report.training(
             TrainingReport(
                 step=step,
@@ -306,41 +284,14 @@ class Trainer:
         if self._saved_step == self.progress.step:
             return
         self._saved_step = self.progress.step
-        rows = self.joined_states()
-        sums = self.joined_sums()
-        # The sums of all are the leader's now: added up again, nothing may count twice.
-        self._sums = sums if self.group.leads else Sums()
-        if not self.group.leads:
-            return
-        average = self.progress._replace(averaged_steps=self.average.steps if self.average else 0)
-        tensors: dict[str, Tensor] = {}
-        tensors |= {f"model.{name}": value for name, value in self.bilm.named_parameters()}
-        memory = optimiser_tensors(self.optimiser, self.bilm)
-        tensors |= {f"optimiser.{name}": value for name, value in memory.items()}
-        if self.average is not None:
-            tensors |= {f"average.{name}": value for name, value in self.average.weights.items()}
-        tensors |= {
-            f"state.{direction}.{name}": value
-            for direction, half in rows._asdict().items()
-            for name, value in half._asdict().items()
-        }
-        values = {"progress": average._asdict(), "sums": sums._asdict(), **self.facts}
-        values["progress"]["best"] = None if math.isinf(average.best) else average.best
-        self.checkpoints.save(Checkpoint(self.progress.step, tensors, values), best=best)
+        checkpoint = take(self)
+        if self.group.leads:
+            self.checkpoints.save(checkpoint, best=best)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint as if it had never been left."""
+        put_back(self, checkpoint)
         self._saved_step = checkpoint.step
-        values = checkpoint.values["progress"]
-        self.progress = Progress(**{**values, "best": values["best"] or math.inf})
-        self._sums = Sums(**checkpoint.values["sums"]) if self.group.leads else Sums()
-        load_weights(self.bilm, named(checkpoint.tensors, "model."))
-        restore_optimiser(self.optimiser, self.bilm, named(checkpoint.tensors, "optimiser."))
-        if self.average is not None:
-            self.average.steps = self.progress.averaged_steps
-            for name, value in named(checkpoint.tensors, "average.").items():
-                self.average.weights[name].copy_(value)
-        self.states = self.own_states(named(checkpoint.tensors, "state."))
         if self.group.leads:
             self.metrics.resume(checkpoint.step)
 
@@ -350,53 +301,6 @@ class Trainer:
         zero = self.bilm.forward_lstm.zero_state(rows, like.detach())
         return BiLMState(zero, LSTMState(*(part.clone() for part in zero)))
 
-    def joined_states(self) -> BiLMState:
-        """The states of all rows of all processes."""
-        if self.training.mode == "sentence":
-            return self.zero_state(0)
-        return BiLMState(
-            *(
-                LSTMState(
-                    *(self.group.join_rows(torch.cat(p, dim=1)) for p in zip(*h, strict=True))
-                )
-                for h in zip(*self.states, strict=True)
-            )
-        )
-
-    def own_states(self, tensors: dict[str, Tensor]) -> list[BiLMState]:
-        """The states of this process's rows, part by part."""
-        if self.training.mode == "sentence":
-            return self.states
-
-        def half(direction: str, part: range) -> LSTMState:
-            rows = slice(part.start, part.stop)
-            return LSTMState(
-                *(
-                    tensors[f"{direction}.{name}"][:, rows].to(self.group.device).contiguous()
-                    for name in LSTMState._fields
-                )
-            )
-
-        return [
-            BiLMState(half("forward", part), half("backward", part)) for part in self.reader.parts
-        ]
-
     def joined_sums(self) -> Sums:
         """The losses of all processes since the last line of metrics."""
-        return Sums(*self.group.sum(torch.tensor(self._sums, dtype=torch.float64)).tolist())
-
-
-def named(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Tensors of one kind, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
-@torch.no_grad()
-def load_weights(bilm: BiLM, weights: dict[str, Tensor]) -> None:
-    """Copy weights into a model, leaving each where the optimiser knows it."""
-    for name, weight in bilm.named_parameters():
-        weight.copy_(weights[name])
+        return Sums(*self.group.sum(torch.tensor(self.sums, dtype=torch.float64)).tolist())

@@ -1,15 +1,137 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
+from torch import Tensor
 
-from elmokit.model.softmax import Softmax
+from elmokit.model import cross_entropy
+from elmokit.model.softmax import AdaptiveSoftmax, Softmax
+
+WORDS, SIZE = 12, 8
+EXACT = 1e-12
+
+AnySoftmax = Softmax | AdaptiveSoftmax
+MAKERS: dict[str, Callable[[], AnySoftmax]] = {
+    "whole": lambda: Softmax(WORDS, SIZE),
+    "one cluster": lambda: AdaptiveSoftmax(WORDS, SIZE, (5,), division=2),
+    "three clusters": lambda: AdaptiveSoftmax(WORDS, SIZE, (3, 4, 9), division=4),
+    "head of one": lambda: AdaptiveSoftmax(WORDS, SIZE, (1, 2), division=1),
+}
 
 
-def test_probabilities_of_all_words_add_up_to_one():
+@pytest.fixture(params=MAKERS.keys())
+def softmax(request: pytest.FixtureRequest) -> AnySoftmax:
+    """Random, biases included, in float64."""
+    torch.manual_seed(0)
+    made = MAKERS[request.param]().double()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_()
+    return made
+
+
+def random_outputs(tokens: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(tokens, SIZE, dtype=dtype, generator=generator)
+
+
+def assert_exact(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+
+
+def gradients_of(loss: Tensor, softmax: AnySoftmax, outputs: Tensor) -> list[Tensor]:
+    leaves = [outputs, *softmax.parameters()]
+    return list(torch.autograd.grad(loss, leaves, materialize_grads=True))
+
+
+def test_probabilities_of_all_words_add_up_to_one(softmax: AnySoftmax) -> None:
+    probabilities = softmax(random_outputs(3)).exp()
+    assert probabilities.shape == (3, WORDS)
+    assert_exact(probabilities.sum(-1), torch.ones(3, dtype=torch.float64))
+
+
+def test_whole_softmax_is_that_of_its_logits() -> None:
     torch.manual_seed(0)
     softmax = Softmax(words=7, token_size=4)
     outputs = torch.randn(3, 4)
-    probabilities = softmax(outputs).exp()
-    torch.testing.assert_close(probabilities.sum(-1), torch.ones(3))
     logits = outputs @ softmax.weight.t() + softmax.bias
-    torch.testing.assert_close(probabilities, logits.softmax(-1))
+    torch.testing.assert_close(softmax(outputs).exp(), logits.softmax(-1))
+
+
+def test_word_of_a_cluster_is_as_probable_as_cluster_and_word_together() -> None:
+    torch.manual_seed(0)
+    softmax = AdaptiveSoftmax(WORDS, SIZE, (3, 4, 9), division=4).double()
+    output = random_outputs(1)
+    head = (softmax.head.weight @ output[0] + softmax.head.bias).softmax(0)
+    expected = [head[:3]]
+    for number, cluster in enumerate(softmax.clusters):
+        logits = cluster.softmax.weight @ (cluster.project.weight @ output[0])
+        expected.append(head[3 + number] * (logits + cluster.softmax.bias).softmax(0))
+    assert [len(part) for part in expected] == [3, 1, 5, 3]
+    assert_exact(softmax(output)[0].exp(), torch.cat(expected))
+
+
+def test_clusters_have_smaller_vectors_the_rarer_their_words() -> None:
+    softmax = AdaptiveSoftmax(100, 64, (10, 20, 40), division=4)
+    shapes = [tuple(cluster.softmax.weight.shape) for cluster in softmax.clusters]
+    assert shapes == [(10, 16), (20, 4), (60, 1)]
+    assert softmax.head.weight.shape == (13, 64)
+
+
+def test_log_likelihood_is_that_of_the_whole_distribution(softmax: AnySoftmax) -> None:
+    targets = torch.arange(WORDS).repeat(2)
+    outputs = random_outputs(len(targets))
+    expected = softmax(outputs)[torch.arange(len(targets)), targets]
+    assert_exact(softmax.log_likelihood(outputs, targets), expected)
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [[*range(WORDS), 3, 3, 11], [0, 0], [0, 11], [4], []],
+    ids=["all words", "head only", "first and last", "one", "none"],
+)
+def test_loss_and_gradients_are_those_of_plain_autograd(
+    softmax: AnySoftmax, targets: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "PROBABILITIES_AT_ONCE", 25)
+    outputs = random_outputs(len(targets)).requires_grad_()
+    numbers = torch.tensor(targets, dtype=torch.int64)
+    loss = softmax.loss(outputs, numbers)
+    expected = -softmax(outputs)[torch.arange(len(targets)), numbers].sum()
+    assert_exact(loss, expected)
+    assert_exact(softmax.log_likelihood(outputs, numbers).sum(), -expected)
+    found = gradients_of(loss, softmax, outputs)
+    for one, other in zip(found, gradients_of(expected, softmax, outputs), strict=True):
+        assert_exact(one, other)
+
+
+def test_cluster_without_targets_gets_a_gradient_of_zeros() -> None:
+    # Processes that average their gradients need one of every weight in each.
+    softmax = AdaptiveSoftmax(WORDS, SIZE, (3, 9), division=2)
+    loss = softmax.loss(random_outputs(2, torch.float32), torch.tensor([0, 4]))
+    used, unused = softmax.clusters
+    for gradient in torch.autograd.grad(loss, [*used.parameters()], retain_graph=True):
+        assert gradient.abs().max() > 0
+    for gradient in torch.autograd.grad(loss, [*unused.parameters()]):
+        assert gradient.abs().max() == 0
+
+
+def test_expected_probabilities_are_those_of_outputs_of_zero(softmax: AnySoftmax) -> None:
+    probabilities = torch.rand(
+        WORDS, dtype=torch.float64, generator=torch.Generator().manual_seed(2)
+    )
+    probabilities /= probabilities.sum()
+    softmax.expect(probabilities)
+    found = softmax(torch.zeros(2, SIZE, dtype=torch.float64)).exp()
+    assert_exact(found, probabilities.expand(2, -1))
+
+
+def test_bfloat16_products_lose_nearly_the_same(softmax: AnySoftmax) -> None:
+    softmax = softmax.float()
+    targets = torch.arange(WORDS)
+    outputs = random_outputs(WORDS, torch.float32)
+    exact, near = (softmax.loss(outputs, targets, dtype) for dtype in (None, torch.bfloat16))
+    assert near != exact
+    assert near.item() == pytest.approx(exact.item(), rel=0.02)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from elmokit.model import cross_entropy as module
+from elmokit.model.cross_entropy import chunks, cross_entropy, log_likelihood
+
+EXACT = 1e-12
+BFLOAT16_ERROR = 0.05
+"""Of a gradient, relative to its largest value."""
+TOKENS, WORDS, SIZE = 11, 7, 4
+
+
+class Layer(NamedTuple):
+    outputs: Tensor  # (tokens, size)
+    weight: Tensor  # (words, size)
+    bias: Tensor  # (words,)
+
+
+def layer_and_targets(
+    tokens: int = TOKENS, dtype: torch.dtype = torch.float64
+) -> tuple[Layer, Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    shapes = ((tokens, SIZE), (WORDS, SIZE), (WORDS,))
+    tensors = (torch.randn(*shape, dtype=dtype, generator=generator) for shape in shapes)
+    targets = torch.randint(WORDS, (tokens,), generator=generator)
+    return Layer(*(tensor.requires_grad_() for tensor in tensors)), targets
+
+
+def plain_log_likelihood(layer: Layer, targets: Tensor) -> Tensor:
+    """Log p(target), (tokens,), by the definition of the softmax."""
+    exponentials = (layer.outputs @ layer.weight.T + layer.bias).exp()
+    probabilities = exponentials / exponentials.sum(1, keepdim=True)
+    rows = [probabilities[token, target] for token, target in enumerate(targets.tolist())]
+    return torch.stack(rows).log()
+
+
+def assert_exact(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+
+
+def test_loss_and_its_gradients_are_those_of_plain_autograd() -> None:
+    layer, targets = layer_and_targets()
+    loss = cross_entropy(*layer, targets)
+    expected = -plain_log_likelihood(layer, targets).sum()
+    assert loss.shape == ()
+    assert_exact(loss, expected)
+    # A loss is scaled before it is differentiated, so the factor has to reach every gradient.
+    found = torch.autograd.grad(0.3 * loss, layer)
+    for one, other in zip(found, torch.autograd.grad(0.3 * expected, layer), strict=True):
+        assert_exact(one, other)
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    layer, targets = layer_and_targets(tokens=3)
+    assert torch.autograd.gradcheck(cross_entropy, [*layer, targets])
+
+
+@pytest.mark.parametrize("at_once", [1, 2 * WORDS, 3 * WORDS + 2, TOKENS * WORDS, 10**6])
+def test_borders_between_chunks_do_not_matter(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    layer, targets = layer_and_targets()
+    expected = -plain_log_likelihood(layer, targets)
+    monkeypatch.setattr(module, "PROBABILITIES_AT_ONCE", at_once)
+    loss = cross_entropy(*layer, targets)
+    assert_exact(loss, expected.sum())
+    assert_exact(log_likelihood(*layer, targets), -expected)
+    found = torch.autograd.grad(loss, layer)
+    for one, other in zip(found, torch.autograd.grad(expected.sum(), layer), strict=True):
+        assert_exact(one, other)
+
+
+@pytest.mark.parametrize(
+    ("at_once", "sizes"), [(100, [4, 4, 2]), (25, [1] * 10), (1, [1] * 10), (250, [10])]
+)
+def test_chunks_hold_as_many_tokens_as_fit_and_never_none(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, sizes: list[int]
+) -> None:
+    monkeypatch.setattr(module, "PROBABILITIES_AT_ONCE", at_once)
+    tokens = list(range(10))
+    parts = [tokens[chunk] for chunk in chunks(10, words=25)]
+    assert [len(part) for part in parts] == sizes
+    assert [token for part in parts for token in part] == tokens
+
+
+def test_no_tokens_lose_nothing_and_move_nothing() -> None:
+    layer, targets = layer_and_targets(tokens=0)
+    loss = cross_entropy(*layer, targets)
+    assert loss == 0
+    for gradient, tensor in zip(torch.autograd.grad(loss, layer), layer, strict=True):
+        assert torch.equal(gradient, torch.zeros_like(tensor))
+    assert log_likelihood(*layer, targets).shape == (0,)
+
+
+def test_log_likelihood_can_be_differentiated_token_by_token() -> None:
+    layer, targets = layer_and_targets()
+    factors = torch.linspace(-1, 1, TOKENS, dtype=torch.float64)
+    found = torch.autograd.grad((factors * log_likelihood(*layer, targets)).sum(), layer)
+    plain = (factors * plain_log_likelihood(layer, targets)).sum()
+    for one, other in zip(found, torch.autograd.grad(plain, layer), strict=True):
+        assert_exact(one, other)
+
+
+def test_logits_that_overflow_exp_are_no_trouble() -> None:
+    outputs = torch.tensor([[1000.0], [-1000.0]], requires_grad=True)
+    weight, bias = torch.tensor([[1.0], [0.0]]), torch.zeros(2)
+    loss = cross_entropy(outputs, weight, bias, torch.tensor([1, 1]))
+    assert loss == 1000
+    (gradient,) = torch.autograd.grad(loss, outputs)
+    assert gradient.tolist() == [[1.0], [0.0]]
+
+
+def test_bfloat16_products_give_gradients_near_those_of_float32() -> None:
+    layer, targets = layer_and_targets(dtype=torch.float32)
+    exact, near = (cross_entropy(*layer, targets, dtype) for dtype in (None, torch.bfloat16))
+    assert near.dtype == torch.float32
+    assert near != exact
+    assert near.item() == pytest.approx(exact.item(), rel=0.02)
+    pairs = zip(torch.autograd.grad(exact, layer), torch.autograd.grad(near, layer), strict=True)
+    for one, other in pairs:
+        assert other.dtype == torch.float32
+        assert (one - other).abs().max() < BFLOAT16_ERROR * one.abs().max()

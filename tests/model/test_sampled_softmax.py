@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import math
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmokit.model.sampled_softmax import (
+    Candidates,
+    draw_candidates,
+    log_expected_counts,
+    sampled_loss,
+)
+from elmokit.model.softmax import Softmax
+
+EXACT = 1e-12
+STANDARD_ERRORS = 4.5
+"""How far a mean of random numbers may stray; with these seeds it does not."""
+
+
+def probability(rank: int, words: int) -> float:
+    """Of a rank in one try."""
+    return (math.log(rank + 2) - math.log(rank + 1)) / math.log(words + 1)
+
+
+# Drawing
+
+
+class Exact(NamedTuple):
+    """What drawing different words amounts to, over every order they can be found in."""
+
+    inclusion: NDArray[np.float64]  # (words,) probability of being among the candidates
+    tries: float  # expected
+
+
+def exact_draw(candidates: int, words: int) -> Exact:
+    inclusion, tries = np.zeros(words), 0.0
+    for order in permutations(range(words), candidates):
+        found, expected_tries, chance = 0.0, 0.0, 1.0
+        for rank in order:
+            # A try finds something new with probability 1 - found.
+            chance *= probability(rank, words) / (1 - found)
+            expected_tries += 1 / (1 - found)
+            found += probability(rank, words)
+        inclusion[list(order)] += chance
+        tries += chance * expected_tries
+    return Exact(inclusion, tries)
+
+
+def draws(number: int, candidates: int, words: int) -> list[Candidates]:
+    generator = np.random.default_rng(7)
+    return [draw_candidates(generator, candidates, words) for _ in range(number)]
+
+
+def assert_mean(samples: NDArray[np.float64], expected: NDArray[np.float64] | float) -> None:
+    """Of (draws, …), within what chance allows."""
+    error = samples.std(0) / math.sqrt(len(samples))
+    assert np.all(np.abs(samples.mean(0) - expected) <= STANDARD_ERRORS * error)
+
+
+@pytest.mark.parametrize(("candidates", "words"), [(1, 1), (1, 40), (7, 40), (40, 40), (300, 9000)])
+def test_candidates_are_different_words_of_the_vocabulary(candidates: int, words: int) -> None:
+    for ids, tries in draws(20, candidates, words):
+        assert ids.dtype == np.int64
+        assert len(set(ids.tolist())) == len(ids) == candidates
+        assert ids.min() >= 0
+        assert ids.max() < words
+        assert tries >= candidates
+
+
+def test_probabilities_of_all_ranks_add_up_to_one() -> None:
+    assert sum(probability(rank, 40) for rank in range(40)) == pytest.approx(1)
+
+
+def test_one_candidate_is_drawn_by_the_log_uniform_distribution() -> None:
+    words = 6
+    found = draws(4000, 1, words)
+    assert {tries for _, tries in found} == {1}
+    chosen = np.array([[ids[0] == rank for rank in range(words)] for ids, _ in found], float)
+    assert_mean(chosen, np.array([probability(rank, words) for rank in range(words)]))
+
+
+@pytest.mark.parametrize("candidates", [2, 4, 5])
+def test_words_are_drawn_and_tries_counted_as_drawing_by_hand_would(candidates: int) -> None:
+    words = 7
+    expected = exact_draw(candidates, words)
+    assert expected.inclusion.sum() == pytest.approx(candidates)
+    found = draws(4000, candidates, words)
+    among = np.array([[rank in ids for rank in range(words)] for ids, _ in found], float)
+    assert_mean(among, expected.inclusion)
+    assert_mean(np.array([tries for _, tries in found], float), expected.tries)
+
+
+def test_tries_end_with_the_last_candidate_found() -> None:
+    counts = np.array([tries for _, tries in draws(4000, 2, 2)])
+    first, second = probability(0, 2), probability(1, 2)
+    for number in (2, 3, 4):
+        # Every try before the last one found the same word again.
+        expected = first ** (number - 1) * second + second ** (number - 1) * first
+        assert_mean((counts == number).astype(float), expected)
+
+
+def test_drawing_depends_on_the_generator_alone() -> None:
+    one, other = (draw_candidates(np.random.default_rng(3), 20, 500) for _ in range(2))
+    assert one.ids.tolist() == other.ids.tolist()
+    assert one.tries == other.tries
+    another = draw_candidates(np.random.default_rng(4), 20, 500)
+    assert another.ids.tolist() != one.ids.tolist()
+
+
+# Expected counts
+
+
+def test_expected_counts_are_those_of_the_formula() -> None:
+    words, tries = 50, 23
+    found = log_expected_counts(torch.arange(words), tries, words)
+    expected = [math.log(1 - (1 - probability(rank, words)) ** tries) for rank in range(words)]
+    torch.testing.assert_close(
+        found, torch.tensor(expected, dtype=torch.float64), atol=EXACT, rtol=EXACT
+    )
+
+
+def test_expected_counts_of_the_rarest_words_of_a_large_vocabulary_keep_their_digits() -> None:
+    words = 800_000
+    (found,) = log_expected_counts(torch.tensor([words - 1]), 9000, words).tolist()
+    # Far below 1, a count is its number of tries times its probability.
+    expected = math.log(9000 * math.log1p(1 / words) / math.log(words + 1))
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_expected_counts_are_near_how_often_words_are_among_the_candidates() -> None:
+    words, number = 60, 3000
+    found = draws(number, 15, words)
+    among = np.array([np.isin(np.arange(words), ids) for ids, _ in found], float)
+    ranks = torch.arange(words)
+    counts = np.mean([log_expected_counts(ranks, tries, words).exp() for _, tries in found], 0)
+    # The tries are taken as if they had been chosen beforehand, which costs a little.
+    allowed = STANDARD_ERRORS * among.std(0) / math.sqrt(number) + 0.02
+    assert np.all(np.abs(among.mean(0) - counts) < allowed)
+    assert counts.sum() == pytest.approx(15, rel=0.03)
+
+
+# The loss
+
+
+WORDS, SIZE = 30, 4
+
+
+def random_softmax() -> Softmax:
+    torch.manual_seed(0)
+    softmax = Softmax(WORDS, SIZE).double()
+    torch.nn.init.normal_(softmax.bias)
+    return softmax
+
+
+def tokens(number: int) -> tuple[Tensor, Tensor]:
+    """Outputs (tokens, size), and targets that are mostly frequent words."""
+    generator = torch.Generator().manual_seed(1)
+    outputs = torch.randn(number, SIZE, dtype=torch.float64, generator=generator)
+    uniform = torch.rand(number, generator=generator)
+    return outputs.requires_grad_(), (WORDS * uniform**3).long()
+
+
+def slow_loss(softmax: Softmax, outputs: Tensor, targets: Tensor, candidates: Candidates) -> Tensor:
+    """One token and one candidate at a time, for autograd."""
+
+    def corrected(output: Tensor, word: int) -> Tensor:
+        logit = softmax.weight[word] @ output + softmax.bias[word]
+        count = 1 - (1 - probability(word, WORDS)) ** candidates.tries
+        return logit - math.log(count)
+
+    total = torch.zeros((), dtype=torch.float64)
+    for output, target in zip(outputs, targets.tolist(), strict=True):
+        score = corrected(output, target).exp()
+        others = [
+            corrected(output, word).exp() for word in candidates.ids.tolist() if word != target
+        ]
+        total = total - torch.log(score / (score + sum(others)))
+    return total
+
+
+def gradients_of(loss: Tensor, softmax: Softmax, outputs: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(loss, [outputs, softmax.weight, softmax.bias])
+
+
+def assert_same_loss(found: Tensor, expected: Tensor, softmax: Softmax, outputs: Tensor) -> None:
+    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+    pairs = zip(
+        gradients_of(found, softmax, outputs), gradients_of(expected, softmax, outputs), strict=True
+    )
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, atol=EXACT, rtol=EXACT)
+
+
+@pytest.mark.parametrize("number", [1, 5, WORDS])
+def test_loss_and_gradients_are_those_of_a_slow_loop(number: int) -> None:
+    softmax, (outputs, targets) = random_softmax(), tokens(25)
+    candidates = draw_candidates(np.random.default_rng(2), number, WORDS)
+    hits = np.isin(targets.numpy(), candidates.ids)
+    assert hits.any()
+    found = sampled_loss(softmax, outputs, targets, candidates)
+    assert found.shape == ()
+    assert_same_loss(found, slow_loss(softmax, outputs, targets, candidates), softmax, outputs)
+
+
+def test_target_that_is_the_only_candidate_loses_nothing() -> None:
+    softmax, (outputs, _) = random_softmax(), tokens(2)
+    only = Candidates(ids=np.array([4]), tries=1)
+    loss = sampled_loss(softmax, outputs, torch.tensor([4, 4]), only)
+    assert loss == 0
+    for gradient in gradients_of(loss, softmax, outputs):
+        assert torch.equal(gradient, torch.zeros_like(gradient))
+
+
+def test_all_words_after_endless_tries_are_the_full_softmax() -> None:
+    # Every word is then expected once, so that nothing is corrected.
+    softmax, (outputs, targets) = random_softmax(), tokens(25)
+    everything = Candidates(ids=np.arange(WORDS)[::-1].copy(), tries=10**9)
+    found = sampled_loss(softmax, outputs, targets, everything)
+    assert_same_loss(found, softmax.loss(outputs, targets), softmax, outputs)
+
+
+def test_order_of_the_candidates_does_not_matter() -> None:
+    softmax, (outputs, targets) = random_softmax(), tokens(25)
+    ids, tries = draw_candidates(np.random.default_rng(2), 9, WORDS)
+    found = sampled_loss(softmax, outputs, targets, Candidates(np.sort(ids), tries))
+    expected = sampled_loss(softmax, outputs, targets, Candidates(ids, tries))
+    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+
+
+def test_words_that_are_neither_target_nor_candidate_get_no_gradient() -> None:
+    softmax, (outputs, targets) = random_softmax(), tokens(3)
+    candidates = draw_candidates(np.random.default_rng(2), 4, WORDS)
+    loss = sampled_loss(softmax, outputs, targets, candidates)
+    _, gradient, _ = gradients_of(loss, softmax, outputs)
+    moved = gradient.abs().sum(1).nonzero()[:, 0].tolist()
+    assert set(moved) == {*targets.tolist(), *candidates.ids.tolist()}
+
+
+def test_gradient_averaged_over_many_draws_points_where_that_of_the_full_softmax_does() -> None:
+    softmax, (outputs, targets) = random_softmax(), tokens(60)
+    full = gradients_of(softmax.loss(outputs, targets), softmax, outputs)
+    generator = np.random.default_rng(6)
+    similarities = {}
+    for number in (2, 20):
+        sums = [torch.zeros_like(gradient) for gradient in full]
+        for _ in range(300):
+            candidates = draw_candidates(generator, number, WORDS)
+            loss = sampled_loss(softmax, outputs, targets, candidates)
+            for total, gradient in zip(sums, gradients_of(loss, softmax, outputs), strict=True):
+                total += gradient
+        similarities[number] = [
+            torch.cosine_similarity(one.flatten(), other.flatten(), dim=0).item()
+            for one, other in zip(sums, full, strict=True)
+        ]
+    assert min(similarities[20]) > 0.97
+    assert all(few < many for few, many in zip(similarities[2], similarities[20], strict=True))

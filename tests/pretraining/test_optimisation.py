@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import small_bilm
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from elmokit.model.bilm import BiLM
+from elmokit.pretraining.config import TrainingConfig
+from elmokit.pretraining.optimisation import (
+    AveragedWeights,
+    learning_rate,
+    make_optimiser,
+    optimiser_tensors,
+    restore_optimiser,
+    set_learning_rate,
+)
+
+OPTIMISERS = ["adagrad", "adamw"]
+
+
+def training(**changes: Any) -> TrainingConfig:
+    return TrainingConfig(**({"steps": 10} | changes))
+
+
+def small_model(dtype: torch.dtype = torch.float64) -> nn.Linear:
+    """A matrix and a vector."""
+    torch.manual_seed(0)
+    return nn.Linear(3, 2, dtype=dtype)
+
+
+def random_gradients(steps: int, model: nn.Module) -> list[list[Tensor]]:
+    """Of every weight at every step; at some steps a few numbers of them are zero."""
+    generator = torch.Generator().manual_seed(1)
+    return [
+        [
+            torch.randn(weight.shape, dtype=weight.dtype, generator=generator)
+            * (torch.rand(weight.shape, generator=generator) < 0.8)
+            for weight in model.parameters()
+        ]
+        for _ in range(steps)
+    ]
+
+
+def step(model: nn.Module, optimiser: Optimizer, gradients: list[Tensor]) -> None:
+    for weight, gradient in zip(model.parameters(), gradients, strict=True):
+        weight.grad = gradient.clone()
+    optimiser.step()
+
+
+def weights_of(model: nn.Module) -> list[np.ndarray]:
+    return [weight.detach().numpy().copy() for weight in model.parameters()]
+
+
+# Learning rates
+
+
+@pytest.mark.parametrize(
+    ("changes", "rates"),
+    [
+        ({}, {0: 0.2, 7: 0.2, 100: 0.2}),
+        ({"warmup_steps": 4}, {0: 0.05, 1: 0.1, 3: 0.2, 4: 0.2, 14: 0.2}),
+        ({"schedule": "linear"}, {0: 0.2, 7: 0.1, 14: 0.0, 15: 0.0}),
+        (
+            {"schedule": "linear", "warmup_steps": 4, "final_rate": 0.1},
+            {0: 0.05, 3: 0.2, 4: 0.2, 9: 0.11, 14: 0.02, 30: 0.02},
+        ),
+        (
+            {"schedule": "cosine", "warmup_steps": 2},
+            {0: 0.1, 2: 0.2, 5: 0.1 * (1 + math.sqrt(0.5)), 6: 0.15, 8: 0.1, 14: 0.0},
+        ),
+        ({"schedule": "cosine", "final_rate": 0.5}, {0: 0.2, 7: 0.15, 14: 0.1, 99: 0.1}),
+        ({"schedule": "linear", "warmup_steps": 20}, {0: 0.01, 13: 0.14}),
+    ],
+)
+def test_learning_rate_at_points_worked_out_by_hand(
+    changes: dict[str, Any], rates: dict[int, float]
+) -> None:
+    config = training(learning_rate=0.2, **changes)
+    assert {number: learning_rate(config, number, 14) for number in rates} == pytest.approx(rates)
+
+
+def test_learning_rate_of_every_weight_is_set() -> None:
+    optimiser = make_optimiser(small_model(), training(optimiser="adamw"))
+    set_learning_rate(optimiser, 0.125)
+    assert [group["lr"] for group in optimiser.param_groups] == [0.125, 0.125]
+
+
+# Optimisers
+
+
+def test_adagrad_is_the_one_of_tensorflow() -> None:
+    model = small_model()
+    optimiser = make_optimiser(model, training(learning_rate=0.2, adagrad_start=0.7))
+    expected = weights_of(model)
+    sums = [np.full_like(weight, 0.7) for weight in expected]
+    for number, gradients in enumerate(random_gradients(6, model)):
+        rate = 0.2 / (number + 1)
+        set_learning_rate(optimiser, rate)
+        step(model, optimiser, gradients)
+        for weight, total, gradient in zip(expected, sums, gradients, strict=True):
+            total += gradient.numpy() ** 2
+            weight -= rate * gradient.numpy() / np.sqrt(total)
+        for found, weight in zip(weights_of(model), expected, strict=True):
+            np.testing.assert_allclose(found, weight, rtol=0, atol=1e-9)
+
+
+def test_adamw_decays_apart_from_the_gradient_and_matrices_only() -> None:
+    model = small_model()
+    config = training(optimiser="adamw", learning_rate=0.01, betas=[0.8, 0.95], weight_decay=0.3)
+    optimiser = make_optimiser(model, config)
+    expected = weights_of(model)
+    means = [np.zeros_like(weight) for weight in expected]
+    squares = [np.zeros_like(weight) for weight in expected]
+    for number, gradients in enumerate(random_gradients(6, model), start=1):
+        step(model, optimiser, gradients)
+        for place, gradient in enumerate(gradient.numpy() for gradient in gradients):
+            means[place] = 0.8 * means[place] + 0.2 * gradient
+            squares[place] = 0.95 * squares[place] + 0.05 * gradient**2
+            mean, square = means[place] / (1 - 0.8**number), squares[place] / (1 - 0.95**number)
+            decay = 0.3 if expected[place].ndim > 1 else 0.0
+            expected[place] *= 1 - 0.01 * decay
+            expected[place] -= 0.01 * mean / (np.sqrt(square) + 1e-8)
+        for found, weight in zip(weights_of(model), expected, strict=True):
+            np.testing.assert_allclose(found, weight, rtol=0, atol=1e-9)
+
+
+def test_every_weight_of_a_model_is_optimised_once_and_frozen_ones_are_not() -> None:
+    bilm = small_bilm(softmax_words=9)
+    bilm.encoder.requires_grad_(False)
+    wanted = {name for name, _ in bilm.named_parameters() if not name.startswith("encoder")}
+    names = {id(weight): name for name, weight in bilm.named_parameters()}
+    for name in OPTIMISERS:
+        optimiser = make_optimiser(bilm, training(optimiser=name))
+        found = [names[id(w)] for group in optimiser.param_groups for w in group["params"]]
+        assert len(found) == len(wanted)
+        assert set(found) == wanted
+
+
+# Remembering
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimiser_goes_on_to_the_bit_from_what_it_remembered(name: str) -> None:
+    bilm = small_bilm(softmax_words=9)
+    config = training(optimiser=name, weight_decay=0.1)
+    optimiser = make_optimiser(bilm, config)
+    gradients = random_gradients(6, bilm)
+    for one in gradients[:3]:
+        step(bilm, optimiser, one)
+    resumed = copy.deepcopy(bilm)
+    remembered = {name: t.clone() for name, t in optimiser_tensors(optimiser, bilm).items()}
+    restored = make_optimiser(resumed, config)
+    restore_optimiser(restored, resumed, remembered)
+    forgetful = copy.deepcopy(bilm)
+    fresh = make_optimiser(forgetful, config)
+    for one in gradients[3:]:
+        for model, its_optimiser in (
+            (bilm, optimiser),
+            (resumed, restored),
+            (forgetful, fresh),
+        ):
+            step(model, its_optimiser, one)
+    assert same_bits(resumed, bilm)
+    assert not same_bits(forgetful, bilm)
+    again = optimiser_tensors(restored, resumed)
+    expected = optimiser_tensors(optimiser, bilm)
+    assert again.keys() == expected.keys()
+    assert all(torch.equal(again[key], expected[key]) for key in expected)
+
+
+def same_bits(one: nn.Module, other: nn.Module) -> bool:
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(first, second) for first, second in pairs)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [("adagrad", {"step", "sum"}), ("adamw", {"step", "exp_avg", "exp_avg_sq"})],
+)
+def test_what_is_remembered_is_named_by_its_weight(name: str, kinds: set[str]) -> None:
+    model = small_model()
+    optimiser = make_optimiser(model, training(optimiser=name))
+    step(model, optimiser, random_gradients(1, model)[0])
+    found = optimiser_tensors(optimiser, model)
+    assert found.keys() == {f"{weight}.{kind}" for weight in ("weight", "bias") for kind in kinds}
+    assert all(isinstance(value, Tensor) for value in found.values())
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimiser_that_made_no_step_is_restored_too(name: str) -> None:
+    model = small_model()
+    config = training(optimiser=name)
+    optimiser = make_optimiser(model, config)
+    restore_optimiser(optimiser, model, optimiser_tensors(make_optimiser(model, config), model))
+    expected = small_model()
+    other = make_optimiser(expected, config)
+    for gradients in random_gradients(3, model):
+        step(model, optimiser, gradients)
+        step(expected, other, gradients)
+    assert same_bits(model, expected)
+
+
+# The average of the weights
+
+
+def set_to(model: nn.Module, number: float) -> None:
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.fill_(number)
+
+
+def averages(rate: float, numbers: list[float]) -> list[float]:
+    """The average after each step of a model whose weights are these numbers, from 0 on."""
+    model = small_model()
+    set_to(model, 0.0)
+    average = AveragedWeights(model, rate)
+    found = []
+    for number in numbers:
+        set_to(model, number)
+        average.update(model)
+        (value,) = {float(x) for weight in average.weights.values() for x in weight.flatten()}
+        found.append(value)
+    return found
+
+
+def test_average_is_the_plain_mean_at_first() -> None:
+    numbers = [3.0, 1.0, 8.0, -2.0]
+    expected = [float(np.mean([0.0, *numbers[:count]])) for count in range(1, 5)]
+    assert averages(0.999, numbers) == pytest.approx(expected)
+
+
+def test_average_forgets_at_its_rate_once_the_mean_would_be_slower() -> None:
+    found = averages(0.75, [4.0, 4.0, 4.0, 12.0, 0.0, 0.0])
+    # One quarter is the share of the fourth value; the mean would give later ones less.
+    assert found[:3] == pytest.approx([2.0, 8 / 3, 3.0])
+    assert found[3:] == pytest.approx([0.75 * 3 + 3, 0.75 * 5.25, 0.75**2 * 5.25])
+
+
+def test_average_stands_in_for_the_weights_for_the_time_of_a_block() -> None:
+    model = small_model()
+    average = AveragedWeights(model, 0.5)
+    set_to(model, 7.0)
+    kept = {name: value.clone() for name, value in average.weights.items()}
+    with average.applied(model):
+        for name, weight in model.named_parameters():
+            assert torch.equal(weight, kept[name])
+    assert all(bool((weight == 7.0).all()) for weight in model.parameters())
+    for name, value in average.weights.items():
+        assert torch.equal(value, kept[name])
+
+
+def test_weights_are_back_after_an_error_inside_the_block() -> None:
+    model = small_model()
+    average = AveragedWeights(model, 0.5)
+    set_to(model, 7.0)
+
+    def fail_inside() -> None:
+        with average.applied(model):
+            raise RuntimeError("held-out text is gone")
+
+    with pytest.raises(RuntimeError, match="is gone"):
+        fail_inside()
+    assert all(bool((weight == 7.0).all()) for weight in model.parameters())
+
+
+def test_inference_inside_the_block_uses_the_average() -> None:
+    # Layers keep their weights laid out for inference: writing the average must be noticed.
+    bilm = small_bilm()
+    ids = torch.randint(1, 257, (1, 4, 50))
+    average = AveragedWeights(bilm, 0.5)
+    expected = vectors(bilm, ids)
+    with torch.no_grad():
+        for weight in bilm.parameters():
+            weight.mul_(1.5)
+    changed = vectors(bilm, ids)
+    with average.applied(bilm):
+        assert torch.equal(vectors(bilm, ids), expected)
+    assert torch.equal(vectors(bilm, ids), changed)
+    assert not torch.equal(changed, expected)
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_inference_after_a_step_uses_the_new_weights(name: str) -> None:
+    bilm = small_bilm()
+    ids = torch.randint(1, 257, (1, 4, 50))
+    before = vectors(bilm, ids)
+    optimiser = make_optimiser(bilm, training(optimiser=name, learning_rate=0.1))
+    step(bilm, optimiser, random_gradients(1, bilm)[0])
+    after = vectors(bilm, ids)
+    fresh = BiLM.from_weights(bilm.config, bilm.state_dict())
+    assert not torch.equal(after, before)
+    torch.testing.assert_close(after, vectors(fresh, ids))
+
+
+def vectors(bilm: BiLM, ids: Tensor) -> Tensor:
+    with torch.no_grad():
+        return bilm(ids).layers.vectors

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import errno
+import math
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pretraining.small_runs import (
+    SLOWLY,
+    assert_same_run,
+    draw_no_curves,
+    end,
+    measured,
+    newest,
+    sentences,
+    small_run,
+    start,
+    train,
+    write_run,
+    write_text,
+)
+
+from elmokit.errors import ConfigError, DiskError, DivergedError, ElmoError, ElmoWarning, InputError
+from elmokit.pretraining import checkpoints as checkpoints_module
+from elmokit.pretraining.checkpoints import Checkpoints
+from elmokit.pretraining.metrics import METRICS
+from elmokit.pretraining.objective import Losses, Objective
+
+STREAM: dict[str, Any] = {"training.dropout": 0.2, "training.steps": 24}
+RUNS: dict[str, dict[str, Any]] = {
+    "stream, sampled, averaged, AdamW": STREAM
+    | {
+        "training.samples": 20,
+        "training.ema": 0.9,
+        "training.optimiser": "adamw",
+        "training.learning_rate": 0.01,
+        "training.schedule": "cosine",
+        "training.warmup_steps": 4,
+    },
+    "Adagrad": STREAM,
+    "sentences": STREAM | {"training.mode": "sentence"},
+    "in two parts": STREAM | {"training.accumulate": 2},
+}
+KILLS = 3
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    draw_no_curves(monkeypatch)
+
+
+def often(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with held-out text; metrics, validation and checkpoints seldom coincide."""
+    looks = {"logging.every": 2, "logging.validate_every": 5, "logging.checkpoint_every": 3}
+    return settings | looks | {"corpus.valid": [str(folder / "text.txt")]}
+
+
+def saved_steps(run: Path) -> list[int]:
+    return Checkpoints(run / "checkpoints").steps()
+
+
+def wait_for_step(run: Path, step: int, alive: Callable[[], bool]) -> None:
+    """Until a step is saved, or nobody is left to save it."""
+    latest = time.monotonic() + SLOWLY
+    while max(saved_steps(run), default=0) < step and alive() and time.monotonic() < latest:
+        time.sleep(0.002)
+
+
+def one_line(error: pytest.ExceptionInfo[ElmoError]) -> str:
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+# Killed
+
+
+@pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS.keys())
+def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path: Path, settings) -> None:
+    settings = often(tmp_path, settings)
+    train(small_run(tmp_path, settings))
+    run = tmp_path / "killed"
+    arguments = write_run(tmp_path, settings | {"output": str(run)})
+
+    chance = random.Random(len(settings))
+    codes: list[int | None] = []
+    while 0 not in codes:
+        before = saved_steps(run)
+        process = start([*arguments, *["--resume"] * bool(before)], tmp_path / "log")
+        if len(codes) < KILLS:
+            wait_for_step(run, max(before, default=0) + 1, process.is_alive)
+            time.sleep(chance.uniform(0, 0.1))
+            process.kill()
+        codes.append(end(process))
+        assert codes[-1] in (0, -signal.SIGKILL), (tmp_path / "log").read_text()
+
+    assert len(codes) > 1
+    assert_same_run(tmp_path / "run", run)
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_afresh(tmp_path: Path) -> None:
+    train(small_run(tmp_path, often(tmp_path, {})))
+    run = tmp_path / "killed"
+    run.mkdir()
+    (run / METRICS).write_text('{"step": 2, "kind": "train", "words": 90}\n{"step": 4, "ki')
+
+    train(small_run(tmp_path, often(tmp_path, {"output": str(run)})))
+
+    assert_same_run(tmp_path / "run", run)
+
+
+# Asked to stop
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_asked_to_stop_saves_and_says_how_to_go_on(tmp_path: Path, number) -> None:
+    run, settings = tmp_path / "stopped", often(tmp_path, STREAM)
+    settings["logging.checkpoint_every"] = 10**6  # but for validations, nothing else is saved
+    endless = settings | {"output": str(run), "training.steps": 10**6}
+    process = start([*write_run(tmp_path, endless), "--quiet"], tmp_path / "log")
+    wait_for_step(run, 1, process.is_alive)
+    os.kill(process.pid, number)
+    assert end(process) == 130
+
+    step = newest(run).step
+    message = (tmp_path / "log").read_text()
+    assert message.startswith(f"elmo: stopped at step {step:,} of 1,000,000; everything is saved")
+    assert message.endswith("--resume\n")
+    assert message.count("\n") == 1
+
+    longer = settings | {"training.steps": step + 7}
+    train(small_run(tmp_path, longer | {"output": str(run)}), resume=True)
+    train(small_run(tmp_path, longer))
+    assert_same_run(tmp_path / "run", run)
+
+
+def test_a_run_that_is_done_is_resumed_without_another_step(tmp_path: Path) -> None:
+    train(small_run(tmp_path, often(tmp_path, {})))
+    before = newest(tmp_path / "run"), measured(tmp_path / "run")
+    (tmp_path / "run" / "model").rename(tmp_path / "model")
+
+    result = train(small_run(tmp_path, often(tmp_path, {})), resume=True)
+
+    assert result.steps == 12
+    assert measured(tmp_path / "run") == before[1]
+    models = [folder / "weights.safetensors" for folder in (result.model, tmp_path / "model")]
+    assert models[0].read_bytes() == models[1].read_bytes()
+
+
+@pytest.mark.parametrize("over", [{"logging.patience": 1}, {"training.minutes": 0}])
+def test_a_run_that_ended_early_is_resumed_without_another_step(tmp_path: Path, over) -> None:
+    # Nothing is learned, so no validation is better than the first.
+    settings = often(tmp_path, {"training.learning_rate": 0.0} | over)
+    first = train(small_run(tmp_path, settings))
+    assert first.steps < 12
+    assert train(small_run(tmp_path, settings), resume=True).steps == first.steps
+
+
+# What can go wrong
+
+
+@pytest.mark.parametrize("damage", ["a byte is flipped", "cut short", "its record is gone"])
+def test_a_damaged_checkpoint_is_passed_over_and_trained_again(tmp_path: Path, damage) -> None:
+    settings, run = often(tmp_path, RUNS["in two parts"]), tmp_path / "damaged"
+    train(small_run(tmp_path, settings | {"training.steps": 12}))
+    train(small_run(tmp_path, settings | {"training.steps": 6, "output": str(run)}))
+    tensors = run / "checkpoints" / "step-000000006" / "state.safetensors"
+    contents = bytearray(tensors.read_bytes())
+    if damage == "a byte is flipped":
+        contents[-10] ^= 1
+        tensors.write_bytes(contents)
+    elif damage == "cut short":
+        tensors.write_bytes(contents[: len(contents) // 2])
+    else:
+        tensors.with_name("state.json").unlink()
+
+    with pytest.warns(ElmoWarning, match="step-000000006.* step-000000005 is used instead"):
+        train(
+            small_run(tmp_path, settings | {"training.steps": 12, "output": str(run)}), resume=True
+        )
+
+    assert_same_run(tmp_path / "run", run)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_at_its_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Objective.forward
+
+    def fails(self, batch, state, step):
+        losses, after = honest(self, batch, state, step)
+        return (Losses(*(loss * math.nan for loss in losses)) if step == 7 else losses), after
+
+    monkeypatch.setattr(Objective, "forward", fails)
+    with pytest.raises(DivergedError) as error:
+        train(small_run(tmp_path, often(tmp_path, {})))
+
+    assert "not a number at step 8; the last checkpoint, of step 6, is whole" in one_line(error)
+    assert not (tmp_path / "run" / "model").exists()
+    monkeypatch.undo()
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    draw_no_curves(monkeypatch)
+    train(small_run(tmp_path, often(tmp_path, {})), resume=True)
+    train(small_run(tmp_path, often(tmp_path, {"output": str(tmp_path / "honest")})))
+    assert_same_run(tmp_path / "run", tmp_path / "honest")
+
+
+def test_an_enormous_learning_rate_leaves_a_checkpoint_of_numbers(tmp_path: Path) -> None:
+    rate = {"training.learning_rate": 1e30, "training.clip": None, "training.steps": 50}
+    with pytest.raises(DivergedError, match="training.learning_rate") as error:
+        train(small_run(tmp_path, rate | {"logging.checkpoint_every": 1}))
+    one_line(error)
+    tensors = newest(tmp_path / "run").tensors
+    assert all(bool(tensor.isfinite().all()) for tensor in tensors.values())
+
+
+def test_a_full_disk_is_one_line_and_takes_no_checkpoint_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = checkpoints_module._write_tensors
+
+    def fills_up(tensors, path):
+        if "step-000000009" in str(path):
+            path.write_bytes(b"half of it")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(tensors, path)
+
+    with monkeypatch.context() as full:
+        full.setattr(checkpoints_module, "_write_tensors", fills_up)
+        with pytest.raises(DiskError) as error:
+            train(small_run(tmp_path, often(tmp_path, {})))
+
+    assert "step-000000009: cannot be written" in one_line(error)
+    assert "No space left" in one_line(error)
+    assert newest(tmp_path / "run").step == 6
+    assert all(path.name.startswith("step-") for path in (tmp_path / "run/checkpoints").iterdir())
+    train(small_run(tmp_path, often(tmp_path, {})), resume=True)
+    train(small_run(tmp_path, often(tmp_path, {"output": str(tmp_path / "roomy")})))
+    assert_same_run(tmp_path / "run", tmp_path / "roomy")
+
+
+# What may be different, and what may not
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"training.rows": 4}, "training.rows is 8 in the checkpoint and 4 here"),
+        ({"training.dropout": 0.5}, "training.dropout is 0.0 in the checkpoint and 0.5 here"),
+        ({"model.cell_size": 16}, "model.cell_size is 12 in the checkpoint and 16 here"),
+        ({"corpus.min_count": 2}, "corpus.min_count is 1 in the checkpoint and 2 here"),
+    ],
+)
+def test_another_setting_is_named_with_both_values(tmp_path: Path, change, message) -> None:
+    train(small_run(tmp_path, {"training.steps": 1}))
+    with pytest.raises(ConfigError) as error:
+        train(small_run(tmp_path, {"training.steps": 2} | change), resume=True)
+    assert message in one_line(error)
+    assert newest(tmp_path / "run").step == 1
+
+
+def test_another_text_is_refused_and_the_same_elsewhere_is_not(tmp_path: Path) -> None:
+    train(small_run(tmp_path, {"training.steps": 1}))
+    other = write_text(tmp_path / "other.txt", sentences(60, seed=2))
+    with pytest.raises(InputError) as error:
+        train(small_run(tmp_path, {"corpus.train": [other]}), resume=True)
+    assert "the checkpoint is of another training text" in one_line(error)
+
+    moved = write_text(tmp_path / "moved.txt", sentences(60))
+    assert train(small_run(tmp_path, {"corpus.train": [moved]}), resume=True).steps == 12
+
+
+def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    words = ["<S>", "</S>", "<UNK>", "the", "a", "."]
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    settings = {"corpus.vocabulary": str(tmp_path / "words.txt")}
+    train(small_run(tmp_path, {"training.steps": 1} | settings))
+    (tmp_path / "words.txt").write_text("\n".join([*words, "!"]))
+    with pytest.raises(InputError) as error:
+        train(small_run(tmp_path, settings), resume=True)
+    assert "the checkpoint is of another vocabulary" in one_line(error)
+
+
+def test_how_long_and_how_often_may_be_different(tmp_path: Path) -> None:
+    train(small_run(tmp_path, {"training.steps": 1}))
+    other = {"training.steps": None, "training.epochs": 1.0, "logging.keep": 1}
+    assert train(small_run(tmp_path, other), resume=True).steps > 1
+    assert len(saved_steps(tmp_path / "run")) == 1
+
+
+def test_a_folder_that_holds_a_run_is_resumed_or_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no checkpoint to resume from") as error:
+        train(small_run(tmp_path), resume=True)
+    one_line(error)
+    assert not (tmp_path / "run").exists()
+    train(small_run(tmp_path, {"training.steps": 1}))
+    with pytest.raises(InputError, match="already holds a run; go on with --resume") as error:
+        train(small_run(tmp_path, {"training.steps": 2}))
+    one_line(error)
+    assert newest(tmp_path / "run").step == 1
+
+
+def test_resuming_leaves_the_random_numbers_of_its_caller_alone(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(small_run(tmp_path, STREAM | {"training.steps": 2}))
+    assert torch.equal(torch.rand(3), expected)
