@@ -54,7 +54,8 @@ def settings_of(settings: tuple[str, ...], **more: Any) -> dict[str, Any]:
     """Settings by dotted name, those of flags of their own where they are given."""
     from elmokit.pretraining.config import parse_setting
 
-    given = {name.replace("__", "."): value for name, value in more.items() if value}
+    named = {name.replace("__", "."): value for name, value in more.items()}
+    given = {name: value for name, value in named.items() if value not in (None, [])}
     return dict(map(parse_setting, settings)) | given
 
 

@@ -315,8 +315,14 @@ def read_run(path: str | Path, settings: Mapping[str, Any] | None = None) -> Pre
 
 
 def apply_settings(values: dict[str, Any], settings: Mapping[str, Any]) -> None:
-    """Change the tables of a TOML file in place, by dotted names."""
+    """Change the tables of a TOML file in place, by dotted names.
+
+    Of epochs and steps, the one that is given takes the place of the other.
+    """
     for name, value in settings.items():
+        other = {"training.epochs": "training.steps", "training.steps": "training.epochs"}.get(name)
+        if other is not None and value is not None and other not in settings:
+            _set(values, other.split("."), None)
         _set(values, name.split("."), value)
 
 

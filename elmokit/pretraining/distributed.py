@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from elmokit.token_vectors import check_device
+
 
 class Group(NamedTuple):
     """The processes that train one model together, and this one's place among them."""
@@ -30,6 +32,14 @@ class Group(NamedTuple):
             return model
         places = [self.device] if self.device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=places)
+
+    def unwrap(self, model: nn.Module) -> nn.Module:
+        """The model that was wrapped; to be called before the group ends.
+
+        The wrapper keeps the group alive. Freed after the group's end, it would wait for the
+        group's threads while these wait for Python, for ever.
+        """
+        return model.module if isinstance(model, DistributedDataParallel) else model
 
     def sum(self, values: Tensor) -> Tensor:
         """Add up the values of all processes."""
@@ -61,15 +71,20 @@ class Group(NamedTuple):
         return torch.cat(parts, dim=1)
 
 
+def will_lead() -> bool:
+    """Whether this process will lead the group that it has yet to join."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def join_group(device: str | torch.device | None = None) -> Iterator[Group]:
     """Join the processes that `torchrun` has started; alone if it has not."""
     if "WORLD_SIZE" not in os.environ or distributed.is_initialized():
-        yield Group(device=torch.device(device or "cpu"))
+        yield Group(device=check_device(device or "cpu"))
         return
     if device is None and torch.cuda.is_available():
         device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
-    place = torch.device(device or "cpu")
+    place = check_device(device or "cpu")
     if place.type == "cuda":
         torch.cuda.set_device(place)
     distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")

@@ -18,7 +18,7 @@ from elmokit.model.bilm import BiLM
 from elmokit.prediction import Perplexity
 from elmokit.pretraining.config import PretrainConfig, TrainingConfig, apply_settings
 from elmokit.pretraining.counting import build_vocabulary
-from elmokit.pretraining.distributed import Group
+from elmokit.pretraining.distributed import Group, will_lead
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.pretrain import HeldOut, Result, pretrain, read_corpus
 from elmokit.pretraining.report import Report
@@ -113,7 +113,7 @@ def finetune(
             "this model has no softmax or no vocabulary, so it cannot be trained on; "
             "use a model folder of elmo pretrain"
         )
-    report = report or Report()
+    report = report if report is not None and will_lead() else Report()
     corpus = read_corpus(config.corpus.train, config.corpus, processes, Group(), report)
     if new_words:
         saved = with_words(saved, unseen_words(corpus, saved.vocabulary, new_words))

@@ -96,6 +96,7 @@ class Trainer:
                 self._train(batches, wish)
             finally:
                 batches.close()  # type: ignore[attr-defined]
+                self.objective = self.group.unwrap(self.objective)
 
     def _train(self, batches: Iterator[list[Batch]], wish: Wish) -> None:
         first = last_line = self.progress

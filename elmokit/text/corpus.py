@@ -139,7 +139,7 @@ def text_of(chunk: Chunk, errors: Errors = "strict") -> str:
         line = chunk.first_line + chunk.contents.count(b"\n", 0, error.start)
         raise FormatError(
             f"{chunk.path}, line {line}: is not UTF-8 ({error.reason}); convert the file, or read "
-            "such bytes as U+FFFD (--errors replace)"
+            "such bytes as U+FFFD (--errors replace; in a run --set corpus.errors=replace)"
         ) from None
 
 

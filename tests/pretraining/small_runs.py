@@ -192,7 +192,9 @@ def start_group(arguments: Sequence[str], log: Path, size: int = 2) -> list[Base
         port = free.getsockname()[1]
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size)}
     return [
-        start(arguments, log.with_suffix(f".{rank}"), RANK=str(rank), LOCAL_RANK=str(rank), **shared)
+        start(
+            arguments, log.with_suffix(f".{rank}"), RANK=str(rank), LOCAL_RANK=str(rank), **shared
+        )
         for rank in range(size)
     ]
 

@@ -18,10 +18,13 @@ from pretraining.small_runs import (
     end,
     measured,
     newest,
+    sentences,
     small_run,
+    start,
     start_group,
     train,
     write_run,
+    write_text,
 )
 
 from elmokit.pretraining.checkpoints import Checkpoints
@@ -71,7 +74,9 @@ def test_two_processes_train_as_one_does(tmp_path: Path, mode) -> None:
         assert line.keys() == same.keys()
         for name in set(line) - {"kind", "words"}:
             assert same[name] == pytest.approx(line[name], rel=1e-3), name
-    saved = [sorted(p.name for p in (tmp_path / n / "checkpoints").iterdir()) for n in ("one", "two")]
+    saved = [
+        sorted(p.name for p in (tmp_path / n / "checkpoints").iterdir()) for n in ("one", "two")
+    ]
     assert saved[0] == saved[1]
     assert "the model is in" in (tmp_path / "log.0").read_text()
     assert (tmp_path / "log.1").read_text() == ""
@@ -113,7 +118,7 @@ def test_dropout_sampling_and_averaging_are_resumed_by_two_processes(tmp_path: P
     settings = named_run(tmp_path, "whole", **parts)
     train_together(tmp_path, settings)
     stopped = settings | {"output": str(tmp_path / "stopped")}
-    train_together(tmp_path, stopped | {"training.steps": 6})
+    train_together(tmp_path, stopped | {"training.steps": 10})
     train_together(tmp_path, stopped, "--resume")
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
@@ -159,9 +164,19 @@ def test_torchrun_starts_stops_and_resumes_a_run(tmp_path: Path) -> None:
     assert f"stopped at step {step:,} of 1,000,000" in (tmp_path / "first").read_text()
 
     longer = {"training.steps": step + 5}
-    launch = torchrun(
-        [*write_run(tmp_path, settings | longer), "--resume"], tmp_path / "second"
-    )
+    launch = torchrun([*write_run(tmp_path, settings | longer), "--resume"], tmp_path / "second")
     assert launch.wait(SLOWLY) == 0, (tmp_path / "second").read_text()
     train_together(tmp_path, named_run(tmp_path, "longer") | longer)
     assert_near(tmp_path / "longer", tmp_path / "stopped", NOISE)
+
+
+def test_two_processes_train_a_model_on(tmp_path: Path) -> None:
+    model = str(train(small_run(tmp_path)).model)
+    text = write_text(tmp_path / "domain.txt", sentences(64, seed=2))
+    recipe = ["--set=training.optimiser=adagrad", "--set=training.dropout=0"]
+    arguments = ["finetune", model, text, "--new-words=1", *recipe]
+    alone = start([*arguments, "-o", str(tmp_path / "one")], tmp_path / "log")
+    together = start_group([*arguments, "-o", str(tmp_path / "two")], tmp_path / "log")
+    assert [end(process) for process in (alone, *together)] == [0, 0, 0]
+    assert_near(tmp_path / "one", tmp_path / "two", NOISE)
+    assert (tmp_path / "log.1").read_text() == ""

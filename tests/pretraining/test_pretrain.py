@@ -371,7 +371,7 @@ def test_a_word_model_is_loaded_by_all_who_read_models(tmp_path: Path) -> None:
 def test_word_vectors_of_another_size_are_refused(tmp_path: Path) -> None:
     write_vectors(tmp_path / "vectors.txt", 7)
     vectors = {"training.word_vectors": str(tmp_path / "vectors.txt")}
-    with pytest.raises(InputError, match="have 7 numbers and the model's 8; set model.token_size"):
+    with pytest.raises(InputError, match=r"have 7 numbers and the model's 8; set model.token_size"):
         train(small_run(tmp_path, WORDS | vectors))
 
 

@@ -215,7 +215,7 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_last_checkpoint(
 
 def test_an_enormous_learning_rate_leaves_a_checkpoint_of_numbers(tmp_path: Path) -> None:
     rate = {"training.learning_rate": 1e30, "training.clip": None, "training.steps": 50}
-    with pytest.raises(DivergedError, match="training.learning_rate") as error:
+    with pytest.raises(DivergedError, match=r"training.learning_rate") as error:
         train(small_run(tmp_path, rate | {"logging.checkpoint_every": 1}))
     one_line(error)
     tensors = newest(tmp_path / "run").tensors
