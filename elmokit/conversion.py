@@ -79,7 +79,8 @@ def write_pair(saved: SavedModel, folder: Path, *, force: bool) -> list[Path]:
         allennlp.write_options(saved.config, temporary / OPTIONS)
         allennlp.write_weights(saved.weights, saved.config, temporary / WEIGHTS)
         if saved.vocabulary is not None:
-            write_vocabulary(saved.vocabulary, temporary / VOCABULARY)
+            # Bare words: other programs would take a count for a part of the word.
+            write_vocabulary(Vocabulary(saved.vocabulary.words), temporary / VOCABULARY)
     return sorted(folder.iterdir())
 
 

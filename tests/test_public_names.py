@@ -16,6 +16,7 @@ NAMES = [
     "Embedder",
     "FormatError",
     "InputError",
+    "LanguageModel",
     "ModelConfig",
     "ScalarMix",
     "batch_to_ids",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli.options import Function
-from elmokit.cli.progress import SECONDS_BETWEEN_LINES, Bytes
+from elmokit.cli.progress import SECONDS_BETWEEN_LINES, Passes
 from elmokit.pretraining.report import Report, TrainingReport
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Shown(Report):
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.terminal = sys.stderr.isatty()
-        self._preparing = Bytes("preparing the text", quiet)
+        self._preparing = Passes("preparing the text", quiet)
         self._shown = 0.0
         self._open_line = False
 
@@ -104,12 +105,16 @@ class Shown(Report):
         """Write a line, over the one that does not stay."""
         if self.quiet:
             return
-        start = "\r" if self.terminal else ""
-        click.echo(f"{start}{text:<79}" if start else text, err=True, nl=stays)
+        if self.terminal:
+            # A line that wraps could not be written over.
+            width = shutil.get_terminal_size().columns - 1
+            text = "\r" + (text if stays else text[:width]).ljust(width)
+        click.echo(text, err=True, nl=stays)
+        self._open_line = not stays
 
     def close(self) -> None:
         """Leave the cursor at the start of a line."""
-        if self.terminal and not self.quiet:
+        if self._open_line:
             click.echo(err=True)
 
 

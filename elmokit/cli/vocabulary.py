@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from elmokit.cli.progress import Bytes
-
-
-class Passes(Bytes):
-    """Progress of work that goes over the same bytes several times, each time at its own rate."""
-
-    _done = 0
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """Report that `done` of `total` are done in this pass."""
-        if done < self._done:
-            self._started = time.monotonic()
-        self._done = done
-        super().__call__(done, total)
+from elmokit.cli.progress import Passes
 
 
 @click.command()

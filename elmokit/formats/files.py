@@ -122,6 +122,36 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def claim(lock: Path) -> Iterator[None]:
+    """Have a folder to oneself for the time of a block; refused where another process has it."""
+    with ExitStack() as stack:
+        with disk_errors(lock, "locked"):
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(open(lock, "ab"))
+            free = _try_lock(file)
+        if not free:
+            raise InputError(f"{lock.parent}: another process is at work in this folder; wait")
+        yield
+
+
+def _try_lock(file: BinaryIO) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            return False
+        raise
+    return True
+
+
 def _wait_for_lock(file: BinaryIO) -> None:
     if sys.platform == "win32":
         import msvcrt

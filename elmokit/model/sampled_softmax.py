@@ -42,7 +42,7 @@ def draw_candidates(generator: np.random.Generator, candidates: int, words: int)
 
 def log_expected_counts(ids: Tensor, tries: int, words: int) -> Tensor:
     """Log of how often each word is expected among the candidates of so many tries."""
-    ranks = ids.double()
+    ranks = ids.to(torch.float32 if ids.device.type == "mps" else torch.float64)
     probabilities = torch.log1p(1 / (ranks + 1)) / math.log(words + 1)
     return torch.log(-torch.expm1(tries * torch.log1p(-probabilities)))
 

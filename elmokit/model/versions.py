@@ -25,7 +25,9 @@ def count_fused_writes(optimiser: Optimizer, *_: Any) -> None:
     """Count a step of a fused optimiser as the write that it is: torch does not."""
     for group in optimiser.param_groups:
         if group.get("fused"):
-            increment_version([weight for weight in group["params"] if weight.grad is not None])
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    increment_version(weight)
 
 
 register_optimizer_step_post_hook(count_fused_writes)

@@ -222,10 +222,12 @@ class StreamReader(Reader):
         # A short text is cut finer, so that each row has something to read.
         length = max(1, min(config.corpus.block_words, self.targets // (4 * self.training.rows)))
         self.blocks = corpus.blocks(length)
-        if len(self.blocks) < self.training.rows:
+        batch = self.training.rows * self.training.unroll
+        if self.targets < batch or len(self.blocks) < self.training.rows:
             raise InputError(
-                f"the corpus has {corpus.sentences:,} sentences, too few for {self.training.rows} "
-                "rows; give more text, or fewer rows: training.rows"
+                f"the corpus has {corpus.sentences:,} sentences and {corpus.words_in_all:,} words, "
+                f"too few for a batch of {self.training.rows} rows of {self.training.unroll}; "
+                "give more text, or fewer rows: training.rows"
             )
         self._orders: dict[tuple[int, int], NDArray[np.int64]] = {}
 
@@ -243,7 +245,9 @@ class StreamReader(Reader):
             # Rows change epoch one by one: the one before is still asked for.
             self._orders = {k: v for k, v in self._orders.items() if k[1] >= epoch - 1}
             self._orders[direction, epoch] = order
-        return self.blocks[order[row :: self.training.rows]]
+        # Where blocks are left over, other rows get one more in every epoch.
+        first = (row + epoch) % self.training.rows
+        return self.blocks[order[first :: self.training.rows]]
 
     def places(self, direction: int, targets: int) -> dict[int, Place]:
         """Where each of this process's rows is after so many targets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -198,7 +198,7 @@ class LoggingConfig:
     validate_every: int | None = None
     """Steps between validations; None for about ten of them in all."""
     checkpoint_every: int | None = None
-    """Steps between checkpoints; None for one at every validation."""
+    """Steps between checkpoints; None for one at every validation, and every 1,000 steps."""
     keep: int = 2
     """Checkpoints kept besides the best."""
     patience: int | None = None
@@ -242,6 +242,8 @@ class PretrainConfig:
                 "training.word_vectors is given but the model reads characters; "
                 f'set model.encoder = "{WORD_INPUT}"'
             )
+        if self.training.freeze_word_vectors and not isinstance(config.encoder, WordEncoderConfig):
+            raise ConfigError("training.freeze_word_vectors is for a model that reads words")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PretrainConfig:
@@ -276,10 +278,6 @@ class PretrainConfig:
     def needs_sorted_words(self) -> bool:
         """Whether the loss takes a word's id for its rank."""
         return bool(self.training.samples or self.model.get("softmax_cutoffs"))
-
-    def with_corpus(self, **changes: Any) -> PretrainConfig:
-        """The same run on other text."""
-        return replace(self, corpus=replace(self.corpus, **changes))
 
 
 TABLES: dict[str, type] = {

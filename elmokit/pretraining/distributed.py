@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,9 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmokit.token_vectors import check_device
+
+LONGEST_WAIT = timedelta(hours=12)
+"""For a process that still prepares its text, or that validates."""
 
 
 class Group(NamedTuple):
@@ -79,16 +83,29 @@ def will_lead() -> bool:
 @contextmanager
 def join_group(device: str | torch.device | None = None) -> Iterator[Group]:
     """Join the processes that `torchrun` has started; alone if it has not."""
-    if "WORLD_SIZE" not in os.environ or distributed.is_initialized():
+    if "WORLD_SIZE" not in os.environ and not distributed.is_initialized():
         yield Group(device=check_device(device or "cpu"))
         return
-    if device is None and torch.cuda.is_available():
-        device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
-    place = check_device(device or "cpu")
-    if place.type == "cuda":
-        torch.cuda.set_device(place)
-    distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    place = own_device(device)
+    joined_before = distributed.is_initialized()
+    if not joined_before:
+        backend = "nccl" if place.type == "cuda" else "gloo"
+        distributed.init_process_group(backend, timeout=LONGEST_WAIT)
     try:
         yield Group(distributed.get_rank(), distributed.get_world_size(), place)
     finally:
-        distributed.destroy_process_group()
+        if not joined_before:
+            distributed.destroy_process_group()
+
+
+def own_device(device: str | torch.device | None) -> torch.device:
+    """This process's device: of several processors of a kind, the one of its number here."""
+    if device is None and torch.cuda.is_available():
+        device = "cuda"
+    place = check_device(device or "cpu")
+    if place.type != "cuda":
+        return place
+    if place.index is None:
+        place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+    torch.cuda.set_device(place)
+    return place

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -16,13 +16,19 @@ from elmokit.errors import InputError
 from elmokit.formats.native import SavedModel, read_model
 from elmokit.model.bilm import BiLM
 from elmokit.prediction import Perplexity
-from elmokit.pretraining.config import PretrainConfig, TrainingConfig, apply_settings
+from elmokit.pretraining.config import (
+    CorpusConfig,
+    PretrainConfig,
+    TrainingConfig,
+    apply_settings,
+)
 from elmokit.pretraining.counting import build_vocabulary
 from elmokit.pretraining.distributed import Group, will_lead
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.pretrain import HeldOut, Result, pretrain, read_corpus
 from elmokit.pretraining.report import Report
 from elmokit.text.vocabulary import Vocabulary
+from elmokit.token_vectors import check_device
 
 RECIPE: dict[str, Any] = {
     "rows": 32,
@@ -34,6 +40,8 @@ RECIPE: dict[str, Any] = {
     "scale_loss_by_unroll": False,
     "dropout": 0.1,
 }
+SENTENCES_MEASURED = 10_000
+"""Of the training text, where no held-out text is given."""
 SENTENCES_PER_ROW = 8
 """A small text is read in fewer rows: what matters is the number of steps."""
 
@@ -57,7 +65,7 @@ class Finetuned(NamedTuple):
 
     def describe(self) -> str:
         """A few lines."""
-        text = "held-out text" if self.held_out else "training text itself"
+        text = "held-out text" if self.held_out else "training text itself (its beginning)"
         return (
             f"perplexity of the {text}:\n"
             f"  before  {self.before.describe()}\n"
@@ -117,15 +125,11 @@ def finetune(
     corpus = read_corpus(config.corpus.train, config.corpus, processes, Group(), report)
     if new_words:
         saved = with_words(saved, unseen_words(corpus, saved.vocabulary, new_words))
-    config = replace(config, training=fitting_rows(config, corpus.sentences))
-    assert saved.vocabulary is not None
-    measured = (
-        config.corpus if config.corpus.valid else replace(config.corpus, valid=config.corpus.train)
-    )
-    held_out = HeldOut.read(measured, saved.vocabulary)
-    assert held_out is not None
-    before = held_out.perplexity(BiLM.from_weights(saved.config, saved.weights))
-    report.note(f"before: {before.describe()}")
+    config = replace(config, training=fitting_rows(config, corpus))
+    measured = text_to_measure(config.corpus, saved)
+    before = perplexity_of(saved, measured, device) if will_lead() else None
+    if before is not None:
+        report.note(f"before: {before.describe()}")
     result = pretrain(
         config,
         initial=saved,
@@ -134,22 +138,38 @@ def finetune(
         processes=processes,
         report=report,
     )
-    if result is None:
+    if result is None or before is None:
         return None
-    after = result.perplexity or held_out.perplexity(load_bilm(result.model))
+    after = result.perplexity or perplexity_of(read_model(result.model), measured, device)
     return Finetuned(result, before, after, bool(config.corpus.valid))
 
 
-def load_bilm(folder: Path) -> BiLM:
-    """The model in a folder."""
-    saved = read_model(folder)
-    return BiLM.from_weights(saved.config, saved.weights)
+def text_to_measure(corpus: CorpusConfig, saved: SavedModel) -> HeldOut:
+    """The held-out text; in its absence, the beginning of the training text."""
+    assert saved.vocabulary is not None  # checked before
+    files = corpus.valid or corpus.train
+    most = None if corpus.valid else SENTENCES_MEASURED
+    held_out = HeldOut.read(replace(corpus, valid=files), saved.vocabulary, most)
+    assert held_out is not None  # there are files
+    return held_out
 
 
-def fitting_rows(config: PretrainConfig, sentences: int) -> TrainingConfig:
-    """Fewer rows where the text is too short for as many."""
-    rows = max(1, min(config.training.rows, sentences // SENTENCES_PER_ROW))
-    return replace(config.training, rows=rows)
+def perplexity_of(
+    saved: SavedModel, text: HeldOut, device: str | torch.device | None
+) -> Perplexity:
+    """What a model makes of a text."""
+    bilm = BiLM.from_weights(saved.config, saved.weights)
+    return text.perplexity(bilm.to(check_device(device or "cpu")))
+
+
+def fitting_rows(config: PretrainConfig, corpus: PreparedCorpus) -> TrainingConfig:
+    """Fewer rows where the text is too short for as many, in steps that can be shared."""
+    training = config.training
+    unit = training.accumulate * int(os.environ.get("WORLD_SIZE", 1))
+    targets = corpus.words_in_all + corpus.sentences
+    fitting = min(corpus.sentences // SENTENCES_PER_ROW, targets // (2 * training.unroll))
+    rows = max(unit, min(training.rows, fitting) // unit * unit)
+    return replace(training, rows=rows)
 
 
 def unseen_words(corpus: PreparedCorpus, vocabulary: Vocabulary, most: int) -> dict[str, int]:
@@ -161,7 +181,10 @@ def unseen_words(corpus: PreparedCorpus, vocabulary: Vocabulary, most: int) -> d
 
 
 def with_words(saved: SavedModel, words: Mapping[str, int]) -> SavedModel:
-    """The same model with more words to predict, each as likely as an unknown one is now."""
+    """The same model with more words to predict.
+
+    Each starts as `<UNK>` does, or with an adaptive softmax as an average word of its last cluster.
+    """
     assert saved.vocabulary is not None
     counts = saved.vocabulary.counts
     vocabulary = Vocabulary(

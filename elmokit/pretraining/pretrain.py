@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from elmokit.config import CharacterEncoderConfig, EncoderConfig
-from elmokit.errors import InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError, StoppedError
+from elmokit.formats.files import claim
 from elmokit.formats.models import MODEL_OF_RUN
-from elmokit.formats.native import SavedModel, write_model
+from elmokit.formats.native import SavedModel, is_native, write_model
 from elmokit.language_model import LanguageModel, check_vocabulary
 from elmokit.model.bilm import BiLM
 from elmokit.prediction import Perplexity
 from elmokit.pretraining.batches import Reader, SentenceReader, StreamReader, Words
 from elmokit.pretraining.card import training_card
-from elmokit.pretraining.checkpoints import Checkpoints, check_same_settings, fingerprint
+from elmokit.pretraining.checkpoints import (
+    Checkpoint,
+    Checkpoints,
+    check_same_settings,
+    fingerprint,
+)
 from elmokit.pretraining.config import MAY_CHANGE, CorpusConfig, PretrainConfig
 from elmokit.pretraining.counting import build_vocabulary, check_falling
 from elmokit.pretraining.curves import draw_curves
@@ -33,6 +42,13 @@ from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
 CURVES = "curves.png"
+LOCK = ".lock"
+FACTS = {
+    "corpus": "training text",
+    "vocabulary": "vocabulary",
+    "held_out": "held-out text",
+}
+"""What a resumed run must share with its checkpoint, besides the settings."""
 
 
 class Result(NamedTuple):
@@ -88,7 +104,6 @@ def pretrain(
     report = report or Report()
     with join_group(device) as group, torch.random.fork_rng(devices=[]):
         corpus = read_corpus(config.corpus.train, config.corpus, processes, group, report)
-        check_same_text(corpus, group)
         vocabulary = choose_vocabulary(config, corpus, initial)
         bilm = make_model(config, vocabulary, initial).to(group.device)
         check_vocabulary(bilm.config, vocabulary)  # what is trained must be readable afterwards
@@ -103,16 +118,32 @@ def pretrain(
             folder,
             group,
             held_out.perplexity if held_out else None,
-            facts_of(config, corpus, vocabulary),
+            facts_of(config, corpus, vocabulary, held_out),
             report,
         )
-        if resume:
-            go_on(trainer, report)
-        elif group.leads:
-            # A run that was killed before its first checkpoint may have left lines.
-            trainer.metrics.resume(0)
+        with claim(folder / LOCK) if group.leads else nullcontext():
+            if resume:
+                go_on(trainer)
+            elif group.leads:
+                # A run that was killed before its first checkpoint may have left lines.
+                trainer.metrics.resume(0)
+            check_agreement(trainer)
+            return run(trainer, vocabulary, held_out, folder)
+
+
+def run(
+    trainer: Trainer, vocabulary: Vocabulary, held_out: HeldOut | None, folder: Path
+) -> Result | None:
+    """Train and write the model; an interruption says what is saved."""
+    try:
         trainer.train()
         return finish(trainer, vocabulary, held_out, folder)
+    except KeyboardInterrupt:
+        saved = trainer.checkpoints.steps()
+        kept = f"step {saved[-1]:,} is saved in {trainer.checkpoints.folder}" if saved else "none"
+        raise StoppedError(
+            f"interrupted; the last checkpoint: {kept}; run the same command with --resume"
+        ) from None
 
 
 def check_folder(folder: Path, resume: bool) -> None:
@@ -124,6 +155,8 @@ def check_folder(folder: Path, resume: bool) -> None:
         )
     if resume and not there:
         raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")
+    if not resume and (is_native(folder) or (folder / MODEL_OF_RUN).exists()):
+        raise InputError(f"{folder}: already holds a model; choose another --output")
 
 
 def read_corpus(
@@ -152,12 +185,14 @@ def read_corpus(
     return prepared
 
 
-def check_same_text(corpus: PreparedCorpus, group: Group) -> None:
-    """Refuse to train on another text than the leading process does."""
-    digits = float(int(corpus.key[:12], 16))  # as many as a float holds
-    if group.any(group.from_leader(digits) != digits):
+def check_agreement(trainer: Trainer) -> None:
+    """Refuse to train another run than the leading process does."""
+    agreed = fingerprint({**trainer.facts, "step": trainer.progress.step})
+    digits = float(int(agreed[:12], 16))  # as many as a float holds
+    if trainer.group.any(trainer.group.from_leader(digits) != digits):
         raise InputError(
-            "the processes have different texts; give all machines the same files (corpus.train)"
+            "the processes differ in settings, text or checkpoint; give all machines the same "
+            "files, and an output folder that all of them see"
         )
 
 
@@ -195,14 +230,25 @@ def choose_vocabulary(
 def make_model(config: PretrainConfig, vocabulary: Vocabulary, initial: SavedModel | None) -> BiLM:
     """A model to train: random by the run's seed, or a copy of the initial one."""
     if initial is not None:
-        weights = {name: value.clone() for name, value in initial.weights.items()}
-        return BiLM.from_weights(initial.config, weights).requires_grad_()
+        return copy_of(initial, config)
     torch.manual_seed(config.training.seed)
     bilm = BiLM(config.model_config(len(vocabulary)))
     if config.training.unigram_bias and bilm.softmax is not None:
         bilm.softmax.expect(unigram_probabilities(vocabulary))
     if config.training.word_vectors is not None:
         start_from_vectors(bilm, vocabulary, config.training.word_vectors)
+    if config.training.freeze_word_vectors:
+        bilm.encoder.requires_grad_(False)
+    return bilm
+
+
+def copy_of(initial: SavedModel, config: PretrainConfig) -> BiLM:
+    """The model to start from, in memory of its own."""
+    for name in ("unigram_bias", "word_vectors"):
+        if getattr(config.training, name):
+            raise InputError(f"training.{name} is for a new model, not for one that is trained on")
+    weights = {name: value.clone() for name, value in initial.weights.items()}
+    bilm = BiLM.from_weights(initial.config, weights).requires_grad_()
     if config.training.freeze_word_vectors:
         bilm.encoder.requires_grad_(False)
     return bilm
@@ -233,12 +279,14 @@ class HeldOut(NamedTuple):
     tokenizer: str
 
     @classmethod
-    def read(cls, corpus: CorpusConfig, vocabulary: Vocabulary) -> HeldOut | None:
-        """Read the held-out files, if any."""
+    def read(
+        cls, corpus: CorpusConfig, vocabulary: Vocabulary, most: int | None = None
+    ) -> HeldOut | None:
+        """Read the held-out files, if any; no more than so many sentences."""
         if not corpus.valid:
             return None
         settings = CorpusSettings(corpus.tokenizer, corpus.one_sentence_per_line, corpus.errors)
-        sentences = list(read_sentences(find_files(corpus.valid), settings))
+        sentences = list(islice(read_sentences(find_files(corpus.valid), settings), most))
         if not sentences:
             raise InputError(f"{', '.join(corpus.valid)}: the held-out text has no words")
         return cls(sentences, vocabulary, corpus.tokenizer)
@@ -250,7 +298,10 @@ class HeldOut(NamedTuple):
 
 
 def facts_of(
-    config: PretrainConfig, corpus: PreparedCorpus, vocabulary: Vocabulary
+    config: PretrainConfig,
+    corpus: PreparedCorpus,
+    vocabulary: Vocabulary,
+    held_out: HeldOut | None,
 ) -> dict[str, Any]:
     """What a resumed run must have in common with the one that it resumes."""
     settings = config.to_dict()
@@ -258,17 +309,21 @@ def facts_of(
     for name in ("train", "valid", "vocabulary"):
         settings["corpus"].pop(name)
     settings.pop("output")
-    words = fingerprint({"words": vocabulary.words})
-    return {"settings": settings, "corpus": corpus.key, "vocabulary": words}
+    return {
+        "settings": settings,
+        "corpus": corpus.key,
+        "vocabulary": fingerprint({"words": vocabulary.words}),
+        "held_out": fingerprint({"sentences": held_out.sentences if held_out else []}),
+    }
 
 
-def go_on(trainer: Trainer, report: Report) -> None:
+def go_on(trainer: Trainer) -> None:
     """Restore the newest checkpoint, if it is of this run."""
     checkpoint = trainer.checkpoints.newest()
     assert checkpoint is not None  # there was one when the folder was looked at
     saved, given = checkpoint.values, trainer.facts
     check_same_settings(saved["settings"], given["settings"], MAY_CHANGE)
-    for name, what in (("corpus", "training text"), ("vocabulary", "vocabulary")):
+    for name, what in FACTS.items():
         if saved[name] != given[name]:
             raise InputError(
                 f"{trainer.checkpoints.folder}: the checkpoint is of another {what}; "
@@ -286,10 +341,9 @@ def finish(
         return None
     progress = trainer.progress
     result = Result(folder / MODEL_OF_RUN, progress.step, progress.words, progress.seconds, None)
-    checkpoint = trainer.checkpoints.best() or trainer.checkpoints.newest()
-    assert checkpoint is not None  # training ends with one
+    checkpoint = best_or_newest(trainer.checkpoints)
     weights = final_weights(checkpoint, averaged=trainer.average is not None)
-    bilm = BiLM.from_weights(trainer.bilm.config, weights)
+    bilm = BiLM.from_weights(trainer.bilm.config, weights).to(trainer.group.device)
     if held_out is not None:
         result = result._replace(perplexity=held_out.perplexity(bilm))
     saved = SavedModel(bilm.config, bilm.state_dict(), trainer.config.corpus.tokenizer, vocabulary)
@@ -297,6 +351,18 @@ def finish(
     write_model(result.model, saved._replace(card=card), force=True)
     draw(folder, trainer)
     return result
+
+
+def best_or_newest(checkpoints: Checkpoints) -> Checkpoint:
+    """The checkpoint that becomes the model; a damaged best one is no reason to lose the rest."""
+    try:
+        checkpoint = checkpoints.best()
+    except FormatError as error:
+        warnings.warn(f"{error}; the newest is used instead", ElmoWarning, stacklevel=2)
+        checkpoint = None
+    checkpoint = checkpoint or checkpoints.newest()
+    assert checkpoint is not None  # training ends with one
+    return checkpoint
 
 
 def draw(folder: Path, trainer: Trainer) -> None:

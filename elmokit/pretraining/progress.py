@@ -14,6 +14,7 @@ class Progress(NamedTuple):
     seconds: float = 0.0  # of training alone: validation and saving are not counted
     best: float = math.inf  # held-out perplexity, the mean of both directions
     validations_since_best: int = 0
+    validated_step: int = 0
     averaged_steps: int = 0
 
     def after(self, seconds: float) -> Progress:

@@ -37,6 +37,9 @@ from elmokit.pretraining.snapshots import put_back, take
 
 Validate = Callable[[BiLM], Perplexity]
 
+MOST_STEPS_UNSAVED = 1000
+"""The most that a crash may cost, unless the run says otherwise."""
+
 
 class Trainer:
     """Trains one model on one process's rows.
@@ -77,9 +80,10 @@ class Trainer:
             1, math.ceil((self.training.epochs or 0) * reader.batches_per_epoch)
         )
         self.validate_every = config.logging.validate_every or max(1, self.steps // 10)
-        self.checkpoint_every = config.logging.checkpoint_every or self.validate_every
-        objective = Objective(bilm, self.training)
-        self.objective = group.wrap(objective)
+        self.checkpoint_every = config.logging.checkpoint_every or min(
+            self.validate_every, MOST_STEPS_UNSAVED
+        )
+        self.objective: nn.Module = Objective(bilm, self.training)
         self.optimiser = make_optimiser(bilm, self.training)
         self.average = AveragedWeights(bilm, self.training.ema) if self.training.ema else None
         self.progress = Progress()
@@ -92,6 +96,7 @@ class Trainer:
         """Train until the steps are done, patience or time is over, or somebody asks to stop."""
         with wish_to_stop() as wish, self.metrics:
             batches = prefetch(self.reader.batches(self.progress.step))
+            self.objective = self.group.wrap(self.objective)
             try:
                 self._train(batches, wish)
             finally:
@@ -112,8 +117,9 @@ class Trainer:
             if self.due(self.checkpoint_every):
                 self.save()
             self.stop_if_wished(wish)
-        if self._saved_step != self.progress.step:
-            self.save()
+        if self.validate is not None and self.progress.validated_step != self.progress.step:
+            self.look()  # time was over between two validations
+        self.save()
 
     def due(self, every: int) -> bool:
         """Whether something that is done every so many steps, and at the end, is done now."""
@@ -174,7 +180,7 @@ class Trainer:
         )
 
     def seed(self, part: int) -> None:
-        """Draw the masks of dropout by step and row, whatever was drawn before."""
+        """Draw the masks of dropout by step and part of the rows, whatever was drawn before."""
         micro_batch = self.group.rank * self.training.accumulate + part
         numbers = np.random.SeedSequence([self.training.seed, self.progress.step, micro_batch])
         torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0] // 2))
@@ -199,8 +205,7 @@ class Trainer:
         """Save and stop if any process was asked to."""
         if not self.group.any(bool(wish)):
             return
-        if self._saved_step != self.progress.step:
-            self.save()
+        self.save()
         raise StoppedError(
             f"stopped at step {self.progress.step:,} of {self.steps:,}; everything is saved in "
             f"{self.checkpoints.folder}; to go on, run the same command with --resume"
@@ -261,7 +266,8 @@ class Trainer:
         mean = self.group.from_leader(mean)
         better = mean < self.progress.best
         self.progress = self.progress._replace(
-            best=min(mean, self.progress.best),
+            best=mean if better else self.progress.best,
+            validated_step=self.progress.step,
             validations_since_best=0 if better else self.progress.validations_since_best + 1,
         )
         if self.group.leads:
@@ -282,8 +288,10 @@ class Trainer:
 
     def save(self, best: bool = False) -> None:
         """Write a checkpoint, by the leading process."""
-        if self._saved_step == self.progress.step:
+        if self._saved_step == self.progress.step and not best:
             return
+        if not all(bool(weight.isfinite().all()) for weight in self.bilm.parameters()):
+            raise DivergedError(self.diverged())
         self._saved_step = self.progress.step
         checkpoint = take(self)
         if self.group.leads:

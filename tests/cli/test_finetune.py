@@ -41,7 +41,7 @@ def fails(elmo: Elmo, *arguments: str) -> str:
     return err
 
 
-def test_what_was_gained_is_told(elmo: Elmo, model, text) -> None:
+def test_what_was_gained_is_told(elmo: Elmo, model: str, text: str) -> None:
     rate = ["--set", "training.learning_rate=0.03"]
     code, out, err = elmo("finetune", model, text, "--valid", text, "-o", "mine", *rate)
     assert code == 0
@@ -53,7 +53,7 @@ def test_what_was_gained_is_told(elmo: Elmo, model, text) -> None:
     assert "step " in err
 
 
-def test_every_flag_reaches_the_library(elmo: Elmo, model, text) -> None:
+def test_every_flag_reaches_the_library(elmo: Elmo, model: str, text: str) -> None:
     flags = ["--epochs", "2", "--new-words", "1", "--set", "training.rows=4", "--processes", "1"]
     code, out, err = elmo("finetune", model, text, "-o", "mine", *flags, "--json", "--quiet")
     assert (code, err) == (0, "")
@@ -67,13 +67,13 @@ def test_every_flag_reaches_the_library(elmo: Elmo, model, text) -> None:
     assert vocabulary.words[-1] == "engine"
 
 
-def test_steps_take_the_place_of_epochs(elmo: Elmo, model, text) -> None:
+def test_steps_take_the_place_of_epochs(elmo: Elmo, model: str, text: str) -> None:
     flags = ["--set", "training.steps=3", "--json", "--quiet"]
     _, out, _ = elmo("finetune", model, text, "-o", "mine", *flags)
     assert json.loads(out)["steps"] == 3
 
 
-def test_a_stopped_run_is_resumed(elmo: Elmo, model, text) -> None:
+def test_a_stopped_run_is_resumed(elmo: Elmo, model: str, text: str) -> None:
     arguments = ["finetune", model, text, "-o", "mine", "--json"]
     assert elmo(*arguments)[0] == 0
     assert "already holds a run" in fails(elmo, *arguments[1:])
@@ -83,7 +83,9 @@ def test_a_stopped_run_is_resumed(elmo: Elmo, model, text) -> None:
     assert json.loads(out)["steps"] > 5
 
 
-def test_a_model_that_cannot_be_trained_on_is_one_line(elmo: Elmo, text, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_trained_on_is_one_line(
+    elmo: Elmo, text: str, tmp_path: Path
+) -> None:
     bilm = small_bilm()
     write_model(tmp_path / "plain", SavedModel(bilm.config, bilm.state_dict(), "default", None))
     message = fails(elmo, "plain", text, "-o", "mine")
@@ -92,7 +94,7 @@ def test_a_model_that_cannot_be_trained_on_is_one_line(elmo: Elmo, text, tmp_pat
     assert not Path("mine").exists()
 
 
-def test_wrong_text_or_settings_are_one_line(elmo: Elmo, model, text) -> None:
+def test_wrong_text_or_settings_are_one_line(elmo: Elmo, model: str, text: str) -> None:
     assert "no file matches" in fails(elmo, model, "nowhere.txt", "-o", "mine")
     message = fails(elmo, model, text, "-o", "mine", "--set", "training.learning_rte=1")
     assert "did you mean 'learning_rate'?" in message
@@ -101,14 +103,14 @@ def test_wrong_text_or_settings_are_one_line(elmo: Elmo, model, text) -> None:
     assert not Path("mine").exists()
 
 
-def test_another_model_is_not_resumed(elmo: Elmo, model, text, tmp_path: Path) -> None:
+def test_another_model_is_not_resumed(elmo: Elmo, model: str, text: str, tmp_path: Path) -> None:
     assert elmo("finetune", model, text, "-o", "mine")[0] == 0
     other = train(small_run(tmp_path / "other", {"model.cell_size": 16})).model
     message = fails(elmo, str(other), text, "-o", "mine", "--resume")
     assert "model.cell_size is 12 in the checkpoint and 16 here" in message
 
 
-def test_number_that_cannot_work_is_wrong_usage(elmo: Elmo, model, text) -> None:
+def test_number_that_cannot_work_is_wrong_usage(elmo: Elmo, model: str, text: str) -> None:
     code, _, err = elmo("finetune", model, text, "-o", "mine", "--new-words", "-1")
     assert code == 2
     assert "--new-words" in err

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from elmokit.cli.vocabulary import Passes, vocabulary
+from elmokit.cli import elmo
+from elmokit.cli.progress import Passes
 from elmokit.errors import InputError
 
 TEXT = "A dog sat. A cat sat.\nA dog!\n"
@@ -24,7 +25,7 @@ def text(tmp_path: Path, monkeypatch) -> str:
 
 def run(*arguments: str) -> str:
     """Run the command; give what it prints."""
-    result = CliRunner().invoke(vocabulary, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(elmo, ["vocabulary", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -73,7 +74,7 @@ def test_output_is_replaced_only_by_force(text):
 
 @pytest.mark.parametrize("flags", [["--max-size", "3"], ["--min-count", "0"], ["--processes", "0"]])
 def test_number_that_cannot_work_is_wrong_usage(text, flags):
-    assert CliRunner().invoke(vocabulary, [text, "-o", "v.txt", *flags]).exit_code == 2
+    assert CliRunner().invoke(elmo, ["vocabulary", text, "-o", "v.txt", *flags]).exit_code == 2
 
 
 def test_help_has_examples():

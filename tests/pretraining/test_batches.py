@@ -201,16 +201,15 @@ def test_rows_together_read_the_whole_text_once_in_every_epoch(
 
 def test_one_sentence_is_read_as_the_original_reads_it(tmp_path: Path) -> None:
     words = words_of(tmp_path, [("the", "aardvark", "sat")])
-    (batch,) = whole(StreamReader(words, run_of(rows=1, unroll=6)), 0, 1)
-    forward, backward = (rows_of(batch, side)[0] for side in (batch.forward, batch.backward))
-    assert forward == Row(
-        [BEGIN, "the", "aardvark", "sat", BEGIN, "the"],
-        ["the", UNKNOWN, "sat", END, "the", UNKNOWN],
-    )
-    assert backward == Row(
-        [END, "sat", "aardvark", "the", END, "sat"],
-        ["sat", UNKNOWN, "the", BEGIN, "sat", UNKNOWN],
-    )
+    first, second = whole(StreamReader(words, run_of(rows=1, unroll=3)), 0, 2)
+    assert [rows_of(batch, batch.forward)[0] for batch in (first, second)] == [
+        Row([BEGIN, "the", "aardvark"], ["the", UNKNOWN, "sat"]),
+        Row(["sat", BEGIN, "the"], [END, "the", UNKNOWN]),
+    ]
+    assert [rows_of(batch, batch.backward)[0] for batch in (first, second)] == [
+        Row([END, "sat", "aardvark"], ["sat", UNKNOWN, "the"]),
+        Row(["the", END, "sat"], [BEGIN, "sat", UNKNOWN]),
+    ]
 
 
 def test_closing_marker_is_no_input(words: Words) -> None:
@@ -388,7 +387,7 @@ def test_too_small_a_corpus_is_one_line(tmp_path: Path, mode: str) -> None:
     with pytest.raises(InputError) as caught:
         READERS[mode](words, run_of(rows=3, mode=mode))
     message = str(caught.value)
-    assert message.startswith("the corpus has 2 sentences, too few for ")
+    assert message.startswith("the corpus has 2 sentences")
     assert message.endswith("give more text, or fewer rows: training.rows")
     assert "\n" not in message
 

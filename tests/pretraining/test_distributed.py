@@ -18,6 +18,7 @@ from pretraining.small_runs import (
     end,
     measured,
     newest,
+    send,
     sentences,
     small_run,
     start,
@@ -31,7 +32,7 @@ from elmokit.pretraining.checkpoints import Checkpoints
 
 NOISE = 1e-5
 SETTINGS: dict[str, Any] = {
-    "training.steps": 24,
+    "training.steps": 15,
     "logging.validate_every": 5,
     "logging.checkpoint_every": 3,
 }
@@ -64,7 +65,7 @@ def wait_until_saved(run: Path, step: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["stream", "sentence"])
-def test_two_processes_train_as_one_does(tmp_path: Path, mode) -> None:
+def test_two_processes_train_as_one_does(tmp_path: Path, mode: str) -> None:
     one, two = (named_run(tmp_path, n) | {"training.mode": mode} for n in ("one", "two"))
     train(small_run(tmp_path, one))
     train_together(tmp_path, two)
@@ -87,7 +88,7 @@ def test_two_processes_killed_are_resumed_by_two_or_by_one(tmp_path: Path) -> No
     train_together(tmp_path, settings)
     killed = settings | {"output": str(tmp_path / "killed")}
     processes = start_group(write_run(tmp_path, killed), tmp_path / "log")
-    wait_until_saved(tmp_path / "killed", 6)
+    wait_until_saved(tmp_path / "killed", 3)
     for process in processes:
         process.kill()
         assert end(process) == -signal.SIGKILL
@@ -127,7 +128,7 @@ def test_all_processes_stop_where_one_is_asked_to(tmp_path: Path) -> None:
     settings = named_run(tmp_path, "stopped") | {"training.steps": 10**6}
     processes = start_group(write_run(tmp_path, settings), tmp_path / "log")
     wait_until_saved(tmp_path / "stopped", 3)
-    os.kill(processes[1].pid, signal.SIGTERM)
+    send(processes[1], signal.SIGTERM)
     assert [end(process) for process in processes] == [130, 130]
     step = newest(tmp_path / "stopped").step
     assert f"stopped at step {step:,} of 1,000,000" in (tmp_path / "log.0").read_text()

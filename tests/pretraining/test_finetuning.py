@@ -25,6 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "adaptive softmax": {"model.softmax_cutoffs": [20, 50]},
     "words": {"model.encoder": "words"},
 }
+Models = Callable[[str], SavedModel]
 NOTHING_LEARNED = {"training.learning_rate": 0.0}
 NEW_WORDS = ("engine", "valve", "piston")
 """Those of the domain, by falling frequency."""
@@ -40,7 +41,7 @@ def domain(count: int, seed: int) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], SavedModel]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     """A model of each kind, trained when first asked for."""
     trained: dict[str, SavedModel] = {}
 
@@ -79,10 +80,12 @@ def train_on(
     return result
 
 
-@pytest.mark.parametrize("new_words", [0, 3])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "new_words"),
+    [("characters", 0), ("characters", 3), ("adaptive softmax", 3), ("words", 3)],
+)
 def test_text_of_the_domain_is_expected_more_than_before(
-    tmp_path: Path, models, kind, new_words
+    tmp_path: Path, models: Models, kind: str, new_words: int
 ) -> None:
     recipe = {"training.learning_rate": 0.03, "training.epochs": 2}
     result = train_on(tmp_path, models(kind), recipe, new_words=new_words)
@@ -95,7 +98,7 @@ def test_text_of_the_domain_is_expected_more_than_before(
     assert Embedder.load(result.result.model).embed([["the", "engine"]])[0].shape == (2, 16)
 
 
-def test_the_vocabulary_is_kept_unless_words_are_asked_for(tmp_path: Path, models) -> None:
+def test_the_vocabulary_is_kept_unless_words_are_asked_for(tmp_path: Path, models: Models) -> None:
     saved = models("characters")
     result = train_on(tmp_path, saved, NOTHING_LEARNED)
     kept = read_model(result.result.model)
@@ -106,7 +109,9 @@ def test_the_vocabulary_is_kept_unless_words_are_asked_for(tmp_path: Path, model
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_new_words_come_after_the_old_ones_which_stay(tmp_path: Path, models, kind) -> None:
+def test_new_words_come_after_the_old_ones_which_stay(
+    tmp_path: Path, models: Models, kind: str
+) -> None:
     saved = models(kind)
     # More are asked for than there are.
     result = train_on(tmp_path, saved, NOTHING_LEARNED, new_words=5)
@@ -125,7 +130,7 @@ def test_new_words_come_after_the_old_ones_which_stay(tmp_path: Path, models, ki
         assert torch.equal(longer.weights[name][: len(value)], value), name
 
 
-def test_a_new_word_is_as_likely_as_an_unknown_one_was(tmp_path: Path, models) -> None:
+def test_a_new_word_is_as_likely_as_an_unknown_one_was(tmp_path: Path, models: Models) -> None:
     result = train_on(tmp_path, models("characters"), NOTHING_LEARNED, new_words=1)
     engine, piston = LanguageModel.load(result.result.model).score([["engine"], ["piston"]])
     assert (engine.unknown[0], piston.unknown[0]) == (False, True)
@@ -133,7 +138,9 @@ def test_a_new_word_is_as_likely_as_an_unknown_one_was(tmp_path: Path, models) -
     assert engine.backward == pytest.approx(piston.backward, rel=1e-5)
 
 
-def test_without_held_out_text_the_training_text_is_measured(tmp_path: Path, models) -> None:
+def test_without_held_out_text_the_training_text_is_measured(
+    tmp_path: Path, models: Models
+) -> None:
     result = train_on(tmp_path, models("characters"), held_out=False)
     assert not result.held_out
     assert result.result.perplexity is None
@@ -142,14 +149,14 @@ def test_without_held_out_text_the_training_text_is_measured(tmp_path: Path, mod
     assert result.after.mean < result.before.mean
 
 
-def test_little_text_is_read_in_few_rows(tmp_path: Path, models) -> None:
+def test_little_text_is_read_in_few_rows(tmp_path: Path, models: Models) -> None:
     result = train_on(tmp_path, models("characters"))
     # 80 sentences make 10 rows, not 32; one epoch of 20 words a step and row is some steps then.
     targets = sum(len(words) + 1 for words in domain(80, seed=4))
     assert result.result.steps == -(-targets // (10 * 20))
 
 
-def test_a_resumed_run_ends_as_if_it_had_not_been_stopped(tmp_path: Path, models) -> None:
+def test_a_resumed_run_ends_as_if_it_had_not_been_stopped(tmp_path: Path, models: Models) -> None:
     saved = models("words")
     settings = {
         "training.epochs": None,
@@ -171,14 +178,14 @@ def test_a_resumed_run_ends_as_if_it_had_not_been_stopped(tmp_path: Path, models
     assert (resumed.before, resumed.after) == (whole.before, whole.after)
 
 
-def test_another_number_of_new_words_is_not_resumed(tmp_path: Path, models) -> None:
+def test_another_number_of_new_words_is_not_resumed(tmp_path: Path, models: Models) -> None:
     saved = models("characters")
     train_on(tmp_path, saved, new_words=2)
     with pytest.raises(InputError, match="the checkpoint is of another vocabulary"):
         train_on(tmp_path, saved, new_words=1, resume=True)
 
 
-def test_a_model_that_cannot_predict_is_refused(tmp_path: Path, models) -> None:
+def test_a_model_that_cannot_predict_is_refused(tmp_path: Path, models: Models) -> None:
     saved = models("characters")
     config = {**saved.config.to_dict(), "softmax_words": None}
     without = saved._replace(config=type(saved.config).from_dict(config))
@@ -188,7 +195,7 @@ def test_a_model_that_cannot_predict_is_refused(tmp_path: Path, models) -> None:
         train_on(tmp_path, saved._replace(vocabulary=None))
 
 
-def test_the_model_that_was_given_is_not_changed(tmp_path: Path, models) -> None:
+def test_the_model_that_was_given_is_not_changed(tmp_path: Path, models: Models) -> None:
     saved = models("characters")
     before = {name: value.clone() for name, value in saved.weights.items()}
     train_on(tmp_path, saved, {"training.learning_rate": 0.01})

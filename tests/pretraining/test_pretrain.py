@@ -66,7 +66,9 @@ def held_out(folder: Path, lines: list[list[str]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("cutoffs", [[], [20, 50]], ids=["full softmax", "adaptive softmax"])
-def test_a_tiny_model_learns_two_hundred_sentences_by_heart(tmp_path: Path, cutoffs) -> None:
+def test_a_tiny_model_learns_two_hundred_sentences_by_heart(
+    tmp_path: Path, cutoffs: list[int]
+) -> None:
     text = write_text(tmp_path / "text.txt", sentences(200))
     softmax = {"model.softmax_cutoffs": cutoffs, "model.softmax_division": 2}
     looks = {"logging.validate_every": 50, "corpus.valid": [text]}
@@ -134,7 +136,7 @@ def test_reversed_text_and_swapped_stacks_have_the_same_losses(tmp_path: Path) -
         corpus = prepare_corpus(find_files([file]), tokenizer="whitespace", processes=1)
         words = Words.of(corpus, saved.vocabulary, saved.config.encoder)
         (batch,) = next(SentenceReader(words, config).batches(2))
-        zero = bilm.forward_lstm.zero_state(8, bilm.forward_lstm.layers[0].bias.detach())
+        zero = bilm.forward_lstm.zero_state(8, torch.zeros(()))
         state = BiLMState(zero, zero)
         with torch.no_grad():
             both, _ = Objective(bilm, config.training)(batch, state, 0)
@@ -164,8 +166,10 @@ def test_the_loss_of_training_is_the_log_of_perplexity(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["stream", "sentence"])
 @pytest.mark.parametrize("samples", [None, 20])
-def test_a_batch_in_two_parts_trains_as_the_whole(tmp_path: Path, mode, samples) -> None:
-    settings = {"training.mode": mode, "training.samples": samples}
+def test_a_batch_in_two_parts_trains_as_the_whole(
+    tmp_path: Path, mode: str, samples: int | None
+) -> None:
+    settings = {"training.mode": mode, "training.samples": samples, "training.steps": 6}
     train(small_run(tmp_path, settings))
     parts = {"training.accumulate": 2, "output": str(tmp_path / "parts")}
     train(small_run(tmp_path, settings | parts))
@@ -179,7 +183,8 @@ def test_a_batch_in_two_parts_trains_as_the_whole(tmp_path: Path, mode, samples)
 
 def test_a_batch_changes_with_its_seed_and_dropout(tmp_path: Path) -> None:
     ends = []
-    for number, change in enumerate([{}, {"training.seed": 2}, {"training.dropout": 0.5}]):
+    changes: list[dict[str, Any]] = [{}, {"training.seed": 2}, {"training.dropout": 0.5}]
+    for number, change in enumerate(changes):
         run = tmp_path / str(number)
         train(small_run(tmp_path, change | {"output": str(run), "training.steps": 2}))
         ends.append(newest(run).tensors["model.softmax.weight"])
@@ -332,7 +337,7 @@ def write_vectors(path: Path, size: int) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("frozen", [True, False])
-def test_word_vectors_are_where_a_word_model_starts(tmp_path: Path, frozen) -> None:
+def test_word_vectors_are_where_a_word_model_starts(tmp_path: Path, frozen: bool) -> None:
     vectors = write_vectors(tmp_path / "vectors.txt", 8)
     given = {
         "training.word_vectors": str(tmp_path / "vectors.txt"),
@@ -383,7 +388,7 @@ def test_word_vectors_of_another_size_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_vocabulary_that_cannot_be_read_afterwards_is_refused_before(
-    tmp_path: Path, words
+    tmp_path: Path, words: list[str]
 ) -> None:
     (tmp_path / "words.txt").write_text("\n".join(words))
     vocabulary = {"corpus.vocabulary": str(tmp_path / "words.txt")}
@@ -392,7 +397,9 @@ def test_a_vocabulary_that_cannot_be_read_afterwards_is_refused_before(
 
 
 @pytest.mark.parametrize("loss", [{"training.samples": 5}, {"model.softmax_cutoffs": [4]}])
-def test_words_out_of_order_are_refused_where_an_id_is_a_rank(tmp_path: Path, loss) -> None:
+def test_words_out_of_order_are_refused_where_an_id_is_a_rank(
+    tmp_path: Path, loss: dict[str, Any]
+) -> None:
     config = small_run(tmp_path)
     corpus = prepare_corpus(find_files(config.corpus.train), tokenizer="whitespace", processes=1)
     words = list(build_vocabulary(corpus).words)

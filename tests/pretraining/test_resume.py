@@ -19,6 +19,7 @@ from pretraining.small_runs import (
     end,
     measured,
     newest,
+    send,
     sentences,
     small_run,
     start,
@@ -28,12 +29,14 @@ from pretraining.small_runs import (
 )
 
 from elmokit.errors import ConfigError, DiskError, DivergedError, ElmoError, ElmoWarning, InputError
+from elmokit.model.bilm import BiLMState
 from elmokit.pretraining import checkpoints as checkpoints_module
+from elmokit.pretraining.batches import Batch
 from elmokit.pretraining.checkpoints import Checkpoints
 from elmokit.pretraining.metrics import METRICS
 from elmokit.pretraining.objective import Losses, Objective
 
-STREAM: dict[str, Any] = {"training.dropout": 0.2, "training.steps": 24}
+STREAM: dict[str, Any] = {"training.dropout": 0.2, "training.steps": 18}
 RUNS: dict[str, dict[str, Any]] = {
     "stream, sampled, averaged, AdamW": STREAM
     | {
@@ -84,7 +87,9 @@ def one_line(error: pytest.ExceptionInfo[ElmoError]) -> str:
 
 
 @pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS.keys())
-def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path: Path, settings) -> None:
+def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
     settings = often(tmp_path, settings)
     train(small_run(tmp_path, settings))
     run = tmp_path / "killed"
@@ -121,13 +126,15 @@ def test_a_run_killed_before_its_first_checkpoint_starts_afresh(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_asked_to_stop_saves_and_says_how_to_go_on(tmp_path: Path, number) -> None:
+def test_a_run_asked_to_stop_saves_and_says_how_to_go_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     run, settings = tmp_path / "stopped", often(tmp_path, STREAM)
     settings["logging.checkpoint_every"] = 10**6  # but for validations, nothing else is saved
     endless = settings | {"output": str(run), "training.steps": 10**6}
     process = start([*write_run(tmp_path, endless), "--quiet"], tmp_path / "log")
     wait_for_step(run, 1, process.is_alive)
-    os.kill(process.pid, number)
+    send(process, number)
     assert end(process) == 130
 
     step = newest(run).step
@@ -155,8 +162,10 @@ def test_a_run_that_is_done_is_resumed_without_another_step(tmp_path: Path) -> N
     assert models[0].read_bytes() == models[1].read_bytes()
 
 
-@pytest.mark.parametrize("over", [{"logging.patience": 1}, {"training.minutes": 0}])
-def test_a_run_that_ended_early_is_resumed_without_another_step(tmp_path: Path, over) -> None:
+@pytest.mark.parametrize("over", [{"logging.patience": 1}, {"training.minutes": 1e-9}])
+def test_a_run_that_ended_early_is_resumed_without_another_step(
+    tmp_path: Path, over: dict[str, Any]
+) -> None:
     # Nothing is learned, so no validation is better than the first.
     settings = often(tmp_path, {"training.learning_rate": 0.0} | over)
     first = train(small_run(tmp_path, settings))
@@ -167,25 +176,18 @@ def test_a_run_that_ended_early_is_resumed_without_another_step(tmp_path: Path, 
 # What can go wrong
 
 
-@pytest.mark.parametrize("damage", ["a byte is flipped", "cut short", "its record is gone"])
-def test_a_damaged_checkpoint_is_passed_over_and_trained_again(tmp_path: Path, damage) -> None:
+def test_a_damaged_checkpoint_is_passed_over_and_trained_again(tmp_path: Path) -> None:
     settings, run = often(tmp_path, RUNS["in two parts"]), tmp_path / "damaged"
     train(small_run(tmp_path, settings | {"training.steps": 12}))
     train(small_run(tmp_path, settings | {"training.steps": 6, "output": str(run)}))
     tensors = run / "checkpoints" / "step-000000006" / "state.safetensors"
     contents = bytearray(tensors.read_bytes())
-    if damage == "a byte is flipped":
-        contents[-10] ^= 1
-        tensors.write_bytes(contents)
-    elif damage == "cut short":
-        tensors.write_bytes(contents[: len(contents) // 2])
-    else:
-        tensors.with_name("state.json").unlink()
+    contents[-10] ^= 1
+    tensors.write_bytes(contents)
 
+    longer = small_run(tmp_path, settings | {"training.steps": 12, "output": str(run)})
     with pytest.warns(ElmoWarning, match="step-000000006.* step-000000005 is used instead"):
-        train(
-            small_run(tmp_path, settings | {"training.steps": 12, "output": str(run)}), resume=True
-        )
+        train(longer, resume=True)
 
     assert_same_run(tmp_path / "run", run)
 
@@ -195,7 +197,9 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_last_checkpoint(
 ) -> None:
     honest = Objective.forward
 
-    def fails(self, batch, state, step):
+    def fails(
+        self: Objective, batch: Batch, state: BiLMState, step: int
+    ) -> tuple[Losses, BiLMState]:
         losses, after = honest(self, batch, state, step)
         return (Losses(*(loss * math.nan for loss in losses)) if step == 7 else losses), after
 
@@ -227,7 +231,7 @@ def test_a_full_disk_is_one_line_and_takes_no_checkpoint_away(
 ) -> None:
     write = checkpoints_module._write_tensors
 
-    def fills_up(tensors, path):
+    def fills_up(tensors: dict[str, torch.Tensor], path: Path) -> str:
         if "step-000000009" in str(path):
             path.write_bytes(b"half of it")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -259,7 +263,9 @@ def test_a_full_disk_is_one_line_and_takes_no_checkpoint_away(
         ({"corpus.min_count": 2}, "corpus.min_count is 1 in the checkpoint and 2 here"),
     ],
 )
-def test_another_setting_is_named_with_both_values(tmp_path: Path, change, message) -> None:
+def test_another_setting_is_named_with_both_values(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
     train(small_run(tmp_path, {"training.steps": 1}))
     with pytest.raises(ConfigError) as error:
         train(small_run(tmp_path, {"training.steps": 2} | change), resume=True)
