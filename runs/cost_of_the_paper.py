@@ -6,8 +6,8 @@ Computed from shapes and data sheets, not measured. A step of training takes as 
     its weights            as often as clipping and Adagrad read and write them, at full bandwidth
     its gradients          averaged over the devices, at an assumed speed of their connection
 
-with nothing overlapping. The sampled softmax is computed in float32 whatever the precision is, and
-its gradient has a row for every word of the vocabulary, drawn or not.
+with nothing overlapping. The gradient of the sampled softmax has a row for every word of the
+vocabulary, drawn or not.
 """
 
 from __future__ import annotations
@@ -67,26 +67,24 @@ class Machine(NamedTuple):
     name: str
     devices: int
     products: float  # operations a second, in the precision of the run
-    float32_products: float
     memory: float  # bytes a second
     connection: float = 1.0  # bytes a second
 
     def step_seconds(self, rows: int) -> float:
         """How long a step on so many rows takes, those of all devices together."""
         flops = step_flops(rows // self.devices)
-        seconds = (flops.encoder + flops.lstm) / self.products
-        seconds += flops.softmax / self.float32_products
+        seconds = flops.total / self.products
         seconds += FLOAT * moved_weights() / self.memory
         # Each device sends and gets all but its own part of the sums, and then of the means.
         others = (self.devices - 1) / self.devices
         return seconds + 2 * others * FLOAT * all_weights() / self.connection
 
 
-EIGHT = Machine("8 A100, bfloat16", 8, A100_BFLOAT16, A100_FLOAT32, A100_MEMORY, A100_CONNECTION)
+EIGHT = Machine("8 A100, bfloat16", 8, A100_BFLOAT16, A100_MEMORY, A100_CONNECTION)
 MACHINES = (
-    (Machine("2 cores at 2.8 GHz, float32", 1, TWO_CORES, TWO_CORES, TWO_CORES_MEMORY), ROWS),
-    (Machine("1 A100, float32", 1, A100_FLOAT32, A100_FLOAT32, A100_MEMORY), ROWS),
-    (Machine("1 A100, bfloat16", 1, A100_BFLOAT16, A100_FLOAT32, A100_MEMORY), ROWS),
+    (Machine("2 cores at 2.8 GHz, float32", 1, TWO_CORES, TWO_CORES_MEMORY), ROWS),
+    (Machine("1 A100, float32", 1, A100_FLOAT32, A100_MEMORY), ROWS),
+    (Machine("1 A100, bfloat16", 1, A100_BFLOAT16, A100_MEMORY), ROWS),
     (EIGHT, ROWS),
     (EIGHT, 8 * ROWS),
 )

@@ -42,3 +42,19 @@ def test_a_cached_word_that_is_cut_is_reported_and_a_marker_is_not():
         vectors = token_vectors(saved_model(), Vocabulary(["<S>", "</S>", "x" * 60]))
     assert len(reported) == 1
     assert vectors.shape == (3, 6)
+
+
+def test_words_are_written_without_their_counts_for_other_programs(tmp_path):
+    saved = saved_model(softmax_words=4)
+    words = Vocabulary(["<S>", "</S>", "<UNK>", "the"], [2, 2, 0, 9])
+    write_model(tmp_path / "native", saved._replace(vocabulary=words))
+    convert_model([tmp_path / "native"], tmp_path / "pair")
+    lines = (tmp_path / "pair" / "vocabulary.txt").read_text().splitlines()
+    assert lines == ["<S>", "</S>", "<UNK>", "the"]
+
+
+def test_an_adaptive_softmax_is_left_out_with_a_remark(tmp_path):
+    write_model(tmp_path / "native", saved_model(softmax_words=9, softmax_cutoffs=(3,)))
+    with pytest.warns(ElmoWarning, match="adaptive softmax has no place"):
+        convert_model([tmp_path / "native"], tmp_path / "pair")
+    assert read_model(tmp_path / "pair").config.softmax_words is None

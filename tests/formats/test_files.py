@@ -16,6 +16,7 @@ from elmokit.formats import files
 from elmokit.formats.files import (
     DiskError,
     check_sha256,
+    claim,
     one_at_a_time,
     sha256_of,
     write_atomically,
@@ -402,3 +403,11 @@ def test_folder_that_cannot_be_locked_is_one_line(tmp_path: Path) -> None:
         pass
 
     assert one_line(error)
+
+
+def test_a_folder_that_is_claimed_is_refused_until_it_is_free(tmp_path: Path) -> None:
+    lock = tmp_path / "run" / ".lock"
+    with claim(lock), pytest.raises(InputError, match="another process is at work"), claim(lock):
+        pass
+    with claim(lock):
+        pass
