@@ -12,7 +12,6 @@ import pytest
 from small_models import small_bilm
 
 from elmokit import Embedder
-from elmokit.cli import main
 from elmokit.conversion import write_pair
 from elmokit.formats.allennlp import read_cached_vocabulary
 from elmokit.formats.native import SavedModel, write_model
@@ -32,21 +31,6 @@ def pair(tmp_path: Path) -> list[str]:
     saved = SavedModel(bilm.config, bilm.state_dict(), tokenizer="whitespace")
     write_pair(saved, tmp_path / "published", force=False)
     return [str(tmp_path / "published" / name) for name in ("options.json", "weights.hdf5")]
-
-
-@pytest.fixture
-def elmo(monkeypatch, capsys):
-    """Run the command; give its exit code, standard output and standard error."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["elmo", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        output = capsys.readouterr()
-        return ended.value.code or 0, output.out, output.err
-
-    monkeypatch.setattr("warnings.showwarning", None)  # main() replaces it; put it back afterwards
-    return run
 
 
 @pytest.mark.slow  # a clock on a busy machine; test_importing_is_cheap holds the cause

@@ -75,7 +75,7 @@ def test_a_damaged_best_checkpoint_does_not_lose_the_rest(tmp_path: Path) -> Non
     for step in (1, 2):
         checkpoints.save(Checkpoint(step, {"a": torch.ones(3)}, {}), best=step == 1)
     tensors = tmp_path / "step-000000001" / "state.safetensors"
-    tensors.write_bytes(tensors.read_bytes()[:-1] + b"?")
+    tensors.write_bytes(tensors.read_bytes()[:-1] + b"!")
     with pytest.warns(ElmoWarning, match="the newest is used instead"):
         assert best_or_newest(checkpoints).step == 2
 
