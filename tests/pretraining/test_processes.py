@@ -15,7 +15,7 @@ from elmokit.pretraining.processes import available_processors, work_in_processe
 
 # Work is found by its name in another process, which cannot import this file.
 PROGRAM = """
-import os, sys, time
+import os, signal, sys, time
 from elmokit.pretraining.processes import work_in_processes
 
 def work(task):
@@ -23,6 +23,8 @@ def work(task):
     time.sleep(60)
 
 if __name__ == "__main__":
+    # Whoever starts the tests in the background has Ctrl-C ignored, and this inherits it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for _ in work_in_processes(work, range(2), 2):
         pass
 """
