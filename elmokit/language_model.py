@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import accumulate, pairwise
 from typing import Literal, get_args
 
@@ -43,7 +43,6 @@ from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 from elmokit.token_vectors import check_device, check_word_input, max_characters
 
 StartState = Literal["zero", "carry"]
-Report = Callable[[int, int | None], None]
 
 SENTENCES_PER_BATCH = 256
 TOKENS_PER_BATCH = 8192
@@ -148,7 +147,7 @@ class LanguageModel:
         self,
         sentences: Iterable[Sentence],
         state: StartState = "zero",
-        progress: Report | None = None,
+        progress: Progress | None = None,
     ) -> Perplexity:
         """Perplexity of any number of sentences, per direction and of both, in constant memory.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from elmokit.errors import FormatError, InputError
+from elmokit.formats.fetch import Progress
 from elmokit.formats.files import write_atomically
 from elmokit.text.corpus import compression, read_chunks
 
 PathLike = str | Path
 Array = NDArray[np.float32]
-Progress = Callable[[int, int | None], None]
 
 NUMBER = re.compile(rb"[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
 LARGEST = float(np.finfo(np.float32).max)

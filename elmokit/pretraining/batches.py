@@ -19,13 +19,11 @@ from torch import Tensor
 from elmokit.config import CharacterEncoderConfig, EncoderConfig
 from elmokit.errors import InputError
 from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.prepared import PreparedCorpus
+from elmokit.pretraining.prepared import BORDER, PreparedCorpus
 from elmokit.text.characters import character_ids
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 Ids = NDArray[np.int32]
-BORDER = 0
-"""Stands between sentences in prepared text."""
 FORWARD, BACKWARD = 0, 1
 LONGEST_SENTENCE = 256
 """In mode `sentence`, gradients pass through whole sentences; longer ones are read in pieces."""

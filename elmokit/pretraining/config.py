@@ -19,11 +19,11 @@ from elmokit.config import (
     make,
 )
 from elmokit.errors import ConfigError, InputError
+from elmokit.text.corpus import Errors
 
 Optimiser = Literal["adagrad", "adamw"]
 Schedule = Literal["constant", "linear", "cosine"]
 Mode = Literal["stream", "sentence"]
-Errors = Literal["strict", "replace"]
 TokenizerName = Literal["default", "whitespace"]
 TrainingPrecision = Literal["float32", "bfloat16"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from elmokit.config import check_size
 from elmokit.errors import InputError
+from elmokit.formats.fetch import Progress
 from elmokit.formats.files import disk_errors
 from elmokit.pretraining.preparation import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
@@ -24,8 +25,6 @@ from elmokit.text.vocabulary import (
     Vocabulary,
     write_vocabulary,
 )
-
-Report = Callable[[int, int | None], None]
 
 SPECIAL = (BEGIN, END, UNKNOWN)
 TYPES_AT_ONCE = 1 << 20
@@ -151,7 +150,7 @@ def write_corpus_vocabulary(
     cache: Path | None = None,
     processes: int | None = None,
     force: bool = False,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> VocabularySummary:
     """Count the words of text files, and write the vocabulary of a softmax.
 

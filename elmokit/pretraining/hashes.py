@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from elmokit.errors import ElmoError
+from elmokit.formats.fetch import Progress
 from elmokit.formats.files import disk_errors, write_atomically
 from elmokit.formats.json_files import read_object, write_object
-
-Report = Callable[[int, int | None], None]
 
 BLOCK_BYTES = 1 << 22
 SETTLED_SECONDS = 2.0
 """A file younger than this may change once more without a new date."""
 
 
-def sha256_of_files(files: Sequence[Path], memory: Path, progress: Report) -> list[str]:
+def sha256_of_files(files: Sequence[Path], memory: Path, progress: Progress) -> list[str]:
     """The SHA-256 of each file's contents, remembered in the JSON file `memory`.
 
     A file with the size and the date that it had before is taken to hold what it held.
@@ -62,7 +61,7 @@ def _settled(state: list[int]) -> bool:
     return state[1] < (time.time() - SETTLED_SECONDS) * 1e9
 
 
-def _sha256(path: Path, done: int, total: int, progress: Report) -> str:
+def _sha256(path: Path, done: int, total: int, progress: Progress) -> str:
     digest = hashlib.sha256()
     with disk_errors(path, "read"), open(path, "rb") as file:
         while block := file.read(BLOCK_BYTES):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from pathlib import Path
 from typing import BinaryIO
@@ -11,11 +11,10 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.formats.fetch import Progress
 from elmokit.formats.files import disk_errors
-from elmokit.pretraining.parts import Part
-from elmokit.pretraining.prepared import COUNT, COUNTS, LEXICON, OFFSET, OFFSETS, TOKEN, TOKENS
-
-Report = Callable[[int, int | None], None]
+from elmokit.pretraining.parts import TOKEN, Part
+from elmokit.pretraining.prepared import COUNT, COUNTS, LEXICON, OFFSET, OFFSETS, TOKENS
 
 ENTRIES_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = (
@@ -24,7 +23,7 @@ BYTES_AT_ONCE = (
 LEAST_BLOCK_BYTES = 1 << 12
 
 
-def merge_parts(parts: Sequence[Part], folder: Path, work: Path, progress: Report) -> int:
+def merge_parts(parts: Sequence[Part], folder: Path, work: Path, progress: Progress) -> int:
     """Write the lexicon, the tokens and the counts of a corpus; give the number of its types."""
     ids = _IdsOfParts(parts, work / "ids")
     types = _merge_words(parts, ids, folder, progress)
@@ -57,7 +56,7 @@ class _IdsOfParts:
         return np.concatenate([np.zeros(1, TOKEN), self._ids[first:end]])
 
 
-def _merge_words(parts: Sequence[Part], ids: _IdsOfParts, folder: Path, progress: Report) -> int:
+def _merge_words(parts: Sequence[Part], ids: _IdsOfParts, folder: Path, progress: Progress) -> int:
     """Write each distinct word once, sorted by its bytes, and remember its id for the parts."""
     total = sum(part.types for part in parts)
     merged = 0

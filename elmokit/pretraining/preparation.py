@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from elmokit.config import check_size
 from elmokit.errors import InputError
-from elmokit.formats.fetch import cache_folder
+from elmokit.formats.fetch import Progress, cache_folder
 from elmokit.formats.files import disk_errors, one_at_a_time, write_folder_atomically
 from elmokit.formats.json_files import write_object
 from elmokit.pretraining.hashes import sha256_of_files, size_of
@@ -46,8 +46,6 @@ from elmokit.text.corpus import (
     sentences_of,
 )
 
-Report = Callable[[int, int | None], None]
-
 
 def prepare_corpus(
     files: Sequence[Path],
@@ -57,7 +55,7 @@ def prepare_corpus(
     errors: Errors = "strict",
     cache: Path | None = None,
     processes: int | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> PreparedCorpus:
     """Turn text files into ids on disk, or open what was made of the same files before.
 
@@ -102,7 +100,7 @@ class _Job(NamedTuple):
     hashes: list[str]
     settings: CorpusSettings
     cache: Path
-    progress: Report
+    progress: Progress
 
     @property
     def key(self) -> str:

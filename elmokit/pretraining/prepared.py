@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from elmokit.config import BEGIN_WORD, END_WORD, WORD_PADDING, check_size
 from elmokit.errors import ElmoError, FormatError, InputError
 from elmokit.formats.json_files import read_object
+from elmokit.pretraining.parts import TOKEN
 from elmokit.text.characters import SENTENCE_MARKERS
 from elmokit.text.corpus import CorpusSettings
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
@@ -24,10 +25,11 @@ FORMAT, VERSION = "elmokit prepared corpus", 1
 DESCRIPTION = "prepared.json"
 TOKENS, LEXICON, OFFSETS = "tokens.int32", "lexicon.utf8", "offsets.int64"
 COUNTS, SHARDS = "counts.int64", "shards.int64"
-TOKEN, COUNT = np.dtype("<i4"), np.dtype("<i8")
+COUNT = np.dtype("<i8")
 OFFSET = POSITION = np.dtype("<i8")
 
 BORDER = 0
+"""Stands between sentences in prepared text."""
 WORDS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 22
 
