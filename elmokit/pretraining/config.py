@@ -22,7 +22,7 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.text.corpus import Errors
 
 Optimiser = Literal["adagrad", "adamw"]
-Schedule = Literal["constant", "linear", "cosine"]
+Schedule = Literal["constant", "linear", "cosine", "trapezoid"]
 Mode = Literal["stream", "sentence"]
 TokenizerName = Literal["default", "whitespace"]
 TrainingPrecision = Literal["float32", "bfloat16"]
@@ -128,6 +128,8 @@ class TrainingConfig:
     schedule: Schedule = "constant"
     """How the learning rate falls to `final_rate` of itself after warming up."""
     final_rate: float = 0.0
+    falling_share: float = 0.2
+    """Of the steps: the last ones, in which a trapezoid falls. Before, the rate is constant."""
     warmup_steps: int = 0
     clip: float | None = 10.0
     """The largest norm of all gradients together."""
@@ -169,6 +171,9 @@ class TrainingConfig:
         self._check_betas()
         check_number("weight_decay", self.weight_decay)
         check_number("final_rate", self.final_rate)
+        check_number("falling_share", self.falling_share, below=1.0)
+        if not self.falling_share:
+            raise ConfigError('falling_share is 0; if the rate is not to fall, use "constant"')
         check_size("warmup_steps", self.warmup_steps, least=0)
         check_clip("clip", self.clip)
         check_number("dropout", self.dropout, below=1.0)

@@ -38,9 +38,11 @@ def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
         return training.learning_rate * (step + 1) / training.warmup_steps
     if training.schedule == "constant":
         return training.learning_rate
-    done = (step - training.warmup_steps) / max(1, steps - training.warmup_steps)
-    done = min(1.0, done)
-    left = 1 - done if training.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+    # A trapezoid can be trained on from any step before its fall, since those do not know `steps`.
+    falling = steps * training.falling_share if training.schedule == "trapezoid" else steps
+    first = max(training.warmup_steps, steps - falling)
+    done = min(1.0, max(0.0, step - first) / max(1, steps - first))
+    left = (1 + math.cos(math.pi * done)) / 2 if training.schedule == "cosine" else 1 - done
     return training.learning_rate * (training.final_rate + (1 - training.final_rate) * left)
 
 

@@ -77,6 +77,18 @@ def weights_of(model: nn.Module) -> list[np.ndarray]:
         ),
         ({"schedule": "cosine", "final_rate": 0.5}, {0: 0.2, 7: 0.15, 14: 0.1, 99: 0.1}),
         ({"schedule": "linear", "warmup_steps": 20}, {0: 0.01, 13: 0.14}),
+        (
+            {"schedule": "trapezoid", "falling_share": 0.5, "warmup_steps": 2},
+            {0: 0.1, 2: 0.2, 7: 0.2, 8: 0.2 * 6 / 7, 13: 0.2 / 7, 14: 0.0, 15: 0.0},
+        ),
+        (
+            {"schedule": "trapezoid", "falling_share": 0.5, "final_rate": 0.5},
+            {0: 0.2, 7: 0.2, 14: 0.1, 15: 0.1},
+        ),
+        (
+            {"schedule": "trapezoid", "falling_share": 0.9, "warmup_steps": 4},
+            {0: 0.05, 4: 0.2, 9: 0.1, 14: 0.0},
+        ),
     ],
 )
 def test_learning_rate_at_points_worked_out_by_hand(
