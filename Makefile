@@ -18,6 +18,7 @@ check: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 test-slow: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,ray]"
 	$(BIN)/pytest -m slow
 
 benchmark: $(READY)

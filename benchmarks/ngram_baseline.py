@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measure(run, options.orders)
     except ElmoError as error:
         sys.exit(f"Error: {error}")
-    print(f"\n`python -m benchmarks.ngram_baseline`: {describe()}")
+    command = shlex.join(sys.argv[1:] if arguments is None else arguments)
+    print(f"\n`python -m benchmarks.ngram_baseline {command}`: {describe()}")
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

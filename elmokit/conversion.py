@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from elmokit.bundled import is_bundled
 from elmokit.config import CharacterEncoderConfig, check_choice
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats import allennlp, native
@@ -53,7 +54,9 @@ def convert_model(
     """
     check_choice("target", target, (None, *TARGETS))
     folder = Path(destination)
-    from_native = len(source) == 1 and native.is_native(model_folder(Path(source[0])))
+    from_native = len(source) == 1 and (
+        is_bundled(source[0]) or native.is_native(model_folder(Path(source[0])))
+    )
     target = target or ("allennlp" if from_native else "native")
     if target == "cached-vocabulary":
         return cache_vocabulary(read_model(*source, embedding=embedding), vocabulary, folder, force)

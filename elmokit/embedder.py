@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from threading import Lock
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmokit.cached_embedder import CachedEmbedder as CachedEmbedder
+from elmokit.carried_state import StateArrays, state_arrays, state_from_arrays
 from elmokit.config import ModelConfig, Precision, State, check_choice, check_size
+from elmokit.device_memory import unless_out_of_memory
 from elmokit.errors import InputError
 from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
-from elmokit.model.bilm import BiLM, BiLMState, Layers
-from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
+from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
 from elmokit.model.versions import version_of
+from elmokit.pieces import WORDS_PER_PIECE, many_pieces, one_piece
+from elmokit.reductions import Layer as Layer
+from elmokit.reductions import Reduction, every_layer, reduced_size, reduction_of
+from elmokit.reductions import Vectors as Vectors
 from elmokit.text.batching import batch_by_length, windows
 from elmokit.text.characters import Sentence, UnusualWords, check_sentences, short
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 from elmokit.token_vectors import check_device, check_word_input, encode_words, max_characters
-from elmokit.word_cache import WordCache
-
-Vectors = NDArray[np.float32]
-Layer = Literal["average", "top"] | int | ScalarMix | DirectionalMix
-Reduce = Callable[[Layers], Tensor]
+from elmokit.word_cache import KnownWords, Mark, WordCache
 
 # Enough rows for the recurrent product to run near its peak, few enough to stay in cache.
 SENTENCES_PER_BATCH = 256
@@ -39,6 +41,9 @@ TOKENS_PER_WINDOW = 32768
 """How much of a stream is sorted by length at once: bounds its memory."""
 SENTENCES_PER_CARRIED_BATCH = 64
 """Rows of a stream in state `carry`: AllenNLP's batch."""
+LONGEST_WHOLE = 4096
+"""Words of the longest sentence read in one piece: a longer one would have a batch to itself, while
+many can share one that is read in pieces."""
 
 
 class Embedder:
@@ -56,6 +61,9 @@ class Embedder:
         warm_runs: Readings in state `"warm"`.
         cache_words: The most words whose token vectors are remembered.
         device: Where to compute; the model's own device if None.
+
+    Attributes:
+        memory_retries: How often a batch was halved because there was no memory for it.
     """
 
     def __init__(
@@ -79,6 +87,7 @@ class Embedder:
         self.state: State = state
         self.precision: Precision = precision
         self.warm_runs = warm_runs
+        self.memory_retries = 0
         self._unusual = UnusualWords(max_characters(self.config))
         self._cache = WordCache(self._encode_words, cache_words)
         self._encoder_version: object = None
@@ -102,16 +111,12 @@ class Embedder:
         warm_runs: int = 2,
         cache_words: int = 65536,
     ) -> Embedder:
-        """Load a model folder, or an AllenNLP pair: `load("options.json", "weights.hdf5")`.
+        """Load the bundled English model, a model folder, or an AllenNLP pair.
 
+        `load()`, `load("my-model")`, `load("options.json", "weights.hdf5")`.
         `vocabulary`, `embedding` and `progress` are those of `formats.models.read_model`, the rest
         those of the constructor. The tokenizer is the one the model was trained with unless given.
         """
-        if model is None:
-            raise InputError(
-                "no model is bundled with this version; name one: Embedder.load('model-folder') "
-                "or Embedder.load('options.json', 'weights.hdf5')"
-            )
         saved = read_model(
             model, weights, vocabulary=vocabulary, embedding=embedding, progress=progress
         )
@@ -144,6 +149,33 @@ class Embedder:
         return self.config.vector_size
 
     @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.bilm.parameters()).device
+
+    @property
+    def cache_hit_rate(self) -> float:
+        """The share of words whose token vectors were remembered."""
+        return self._cache.hit_rate
+
+    def words_known(self) -> Mark:
+        """How far the memory of token vectors is, for `words_learnt`."""
+        self._forget_changed_encoder()
+        return self._cache.mark()
+
+    def words_learnt(self, since: Mark) -> KnownWords:
+        """The words whose token vectors were computed after a mark, with these vectors."""
+        return self._cache.learnt_since(since)
+
+    def learn_words(self, known: KnownWords) -> None:
+        """Remember token vectors that were computed before.
+
+        Computed again beside other words, they could differ in their last bit.
+        """
+        self._forget_changed_encoder()
+        self._cache.learn(known, self.device)
+
+    @property
     def unusual_words(self) -> dict[str, int]:
         """How many words of each unusual kind were read."""
         return dict(self._unusual.counts)
@@ -152,13 +184,14 @@ class Embedder:
         """Embed each sentence of words as an array (words, size).
 
         `layer` is "average", "top", a number (0 is the token layer), or a mix that a task trained.
+        A sentence may be of any length: a long one is read in pieces, with the same result.
         In state `carry` the list is one batch: sentence i continues sentence i of the call before.
         """
-        return self._embed_all(sentences, self._reduction(layer))
+        return self._embed_all(sentences, reduction_of(layer, self.config))
 
     def embed_layers(self, sentences: Sequence[Sentence]) -> list[Vectors]:
         """Embed each sentence of words as an array (layers, words, size)."""
-        return self._embed_all(sentences, every_layer)
+        return self._embed_all(sentences, every_layer())
 
     def embed_stream(
         self, sentences: Iterable[Sentence], layer: Layer = "average"
@@ -167,11 +200,11 @@ class Embedder:
 
         In state `carry` they are read in batches of 64, as AllenNLP does.
         """
-        return self._stream(sentences, self._reduction(layer))
+        return self._stream(sentences, reduction_of(layer, self.config))
 
     def embed_layers_stream(self, sentences: Iterable[Sentence]) -> Iterator[Vectors]:
         """Embed any number of sentences in constant memory: (layers, words, size), in order."""
-        return self._stream(sentences, every_layer)
+        return self._stream(sentences, every_layer())
 
     def encode(self, texts: Sequence[str], layer: Layer = "average") -> Vectors:
         """Embed raw texts as sentence vectors (texts, size): the mean over their words.
@@ -184,8 +217,7 @@ class Embedder:
             raise InputError(f"expected a list of texts, got {short(texts)}")
         split = [self.split(text) for text in texts]
         vectors = self.embed_stream((sentence for text in split for sentence in text), layer)
-        size = self._reduced_size(layer)
-        means = np.zeros((len(split), size), dtype=np.float32)
+        means = np.zeros((len(split), reduced_size(layer, self.config)), dtype=np.float32)
         for mean, text in zip(means, split, strict=True):
             words = [next(vectors) for _ in text]
             if any(len(sentence) for sentence in words):
@@ -202,23 +234,60 @@ class Embedder:
             raise InputError(f"expected a text, got {short(text)}")
         return [[token.text for token in sentence] for sentence in self.tokenizer.sentences(text)]
 
+    def note_words(self, sentences: Sequence[Sentence]) -> None:
+        """Count the unusual words of some sentences, with one warning for each kind."""
+        self._unusual.note_all(sentences)
+
+    @torch.inference_mode()
+    def embed_as(
+        self,
+        sentences: Sequence[Sentence],
+        reduction: Reduction,
+        longest: int = LONGEST_WHOLE,
+        first_row: int = 0,
+    ) -> list[Vectors]:
+        """Embed each sentence as an array of what `reduction` keeps of it; words are not noted.
+
+        Sentences of more than `longest` words are read in pieces, each direction from its own end
+        and with its state carried from piece to piece: the result is the same, in less memory. A
+        reduction that needs all of a sentence at once, layer norm for one, has it read whole.
+
+        A batch for which there is no memory is halved, down to one sentence. In state `carry`
+        sentence i continues row `first_row + i`; after an error every row is as it was.
+        """
+        check_size("longest", longest)
+        longest = longest if reduction.by_halves else sys.maxsize
+        if self.state != "carry" or not sentences:
+            return self._embed_rows(sentences, reduction, longest, None)[0]
+        with self._carry_lock:
+            rows = range(first_row, first_row + len(sentences))
+            before = self.bilm.state_of_rows(self._carried, rows.stop, next(self.bilm.parameters()))
+            results, after = self._embed_rows(sentences, reduction, longest, before.of_rows(rows))
+            assert after is not None  # rows that continue have a state in the end
+            self._carried = keep_other_rows(before.with_rows(rows, after), self._carried)
+        return results
+
     def reset_state(self) -> None:
         """Forget what state `carry` has read so far."""
         self._carried = None
 
-    def _embed_all(self, sentences: Sequence[Sentence], reduce: Reduce) -> list[Vectors]:
-        check_sentences(sentences)
-        if self.state == "carry":
-            return self._embed_batch(sentences, reduce) if sentences else []
-        results: list[Vectors | None] = [None] * len(sentences)
-        lengths = [len(sentence) + 2 for sentence in sentences]
-        for batch in batch_by_length(lengths, TOKENS_PER_BATCH, SENTENCES_PER_BATCH):
-            vectors = self._embed_batch([sentences[number] for number in batch], reduce)
-            for number, result in zip(batch, vectors, strict=True):
-                results[number] = result
-        return results  # type: ignore[return-value]
+    def carried_state(self) -> StateArrays | None:
+        """What state `carry` has read so far, for `restore_state`; None before the first sentence.
 
-    def _stream(self, sentences: Iterable[Sentence], reduce: Reduce) -> Iterator[Vectors]:
+        Arrays (layers, rows, cells or outputs), by name.
+        """
+        return None if self._carried is None else state_arrays(self._carried)
+
+    def restore_state(self, arrays: Mapping[str, NDArray[Any]] | None) -> None:
+        """Continue in state `carry` from what `carried_state` gave, here or in another process."""
+        self._carried = None if arrays is None else state_from_arrays(arrays, self.bilm)
+
+    def _embed_all(self, sentences: Sequence[Sentence], reduction: Reduction) -> list[Vectors]:
+        check_sentences(sentences)
+        self.note_words(sentences)
+        return self.embed_as(sentences, reduction)
+
+    def _stream(self, sentences: Iterable[Sentence], reduction: Reduction) -> Iterator[Vectors]:
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             check_sentences(sentences)
         if self.state == "carry":
@@ -227,42 +296,65 @@ class Embedder:
         else:
             batches = windows(sentences, TOKENS_PER_WINDOW, TOKENS_PER_WINDOW)
         for batch in batches:
-            yield from self._embed_all(batch, reduce)
+            yield from self._embed_all(batch, reduction)
 
-    @torch.inference_mode()
-    def _embed_batch(self, sentences: Sequence[Sentence], reduce: Reduce) -> list[Vectors]:
-        """Embed one batch, in the order and rows given."""
-        token_vectors, lengths = self._token_vectors(sentences)
-        reduced = reduce(self._contextualize(token_vectors, lengths)).float().cpu().numpy()
-        return [
-            # A copy: a view of one sentence would keep the whole batch in memory.
-            reduced[..., row, 1 : len(sentence) + 1, :].copy()
-            for row, sentence in enumerate(sentences)
-        ]
+    def _embed_rows(
+        self,
+        sentences: Sequence[Sentence],
+        reduction: Reduction,
+        longest: int,
+        state: BiLMState | None,
+    ) -> tuple[list[Vectors], BiLMState | None]:
+        """Embed sentences in batches of similar length; rows continue `state` and move it on."""
+        results: list[Vectors | None] = [None] * len(sentences)
+        waiting = batches_of([len(sentence) for sentence in sentences], longest)
+        while waiting:
+            batch = waiting.pop(0)
+            before = None if state is None else state.of_rows(batch)
+            embed = partial(
+                self._embed_batch, [sentences[n] for n in batch], reduction, longest, before
+            )
+            done = embed() if len(batch) == 1 else unless_out_of_memory(embed, self.device)
+            if done is None:
+                self.memory_retries += 1
+                waiting = halved([batch, *waiting])
+                continue
+            vectors, after = done
+            for number, result in zip(batch, vectors, strict=True):
+                results[number] = result
+            state = None if state is None else state.with_rows(batch, after)
+        return results, state  # type: ignore[return-value]
 
-    def _contextualize(self, token_vectors: Tensor, lengths: Tensor) -> Layers:
-        """The biLM's layers, started as `state` says."""
-
-        def run(state: BiLMState | None) -> tuple[Layers, BiLMState]:
-            return self.bilm.contextualize(token_vectors, lengths, state, self.precision)
-
-        if self.state == "carry":
-            with self._carry_lock:
-                layers, self._carried = run(self._carried)
-            return layers
-        layers, state = run(None)
-        for _ in range(self.warm_runs - 1 if self.state == "warm" else 0):
-            layers, state = run(state)
-        return layers
+    def _embed_batch(
+        self,
+        sentences: Sequence[Sentence],
+        reduction: Reduction,
+        longest: int,
+        state: BiLMState | None,
+    ) -> tuple[list[Vectors], BiLMState]:
+        """Embed one batch, in the order and rows given; give the state after it, too."""
+        lengths = [len(sentence) for sentence in sentences]
+        marked = [[BEGIN, *sentence, END] for sentence in sentences]
+        pieces = many_pieces if max(lengths) > longest else one_piece
+        collection = reduction.collection(lengths)
+        readings = self.warm_runs if self.state == "warm" else 1
+        for reading in range(readings):
+            for piece in pieces([length + 2 for length in lengths]):
+                token_vectors = self._token_vectors(piece.of(marked))
+                layers, state = self.bilm.contextualize(
+                    *token_vectors, state, self.precision, piece.directions
+                )
+                if reading == readings - 1:
+                    collection.add(piece, reduction.reduce(layers))
+        assert state is not None  # every batch has a piece
+        return collection.arrays(), state
 
     def _token_vectors(self, sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
-        """Token vectors (batch, words + 2, token_size), markers included, and their lengths."""
+        """Token vectors (batch, words, token_size) of sentences with markers, and their lengths."""
         self._forget_changed_encoder()
-        self._unusual.note_all(sentences)
-        marked = [[BEGIN, *sentence, END] for sentence in sentences]
-        lengths = [len(words) for words in marked]
-        vectors = self._cache.vectors([word for words in marked for word in words])
-        padded = vectors.new_zeros(len(marked), max(lengths), self.config.token_size)
+        lengths = [len(words) for words in sentences]
+        vectors = self._cache.vectors([word for words in sentences for word in words])
+        padded = vectors.new_zeros(len(sentences), max(lengths), self.config.token_size)
         for row, (start, end) in zip(padded, pairwise(accumulate(lengths, initial=0)), strict=True):
             row[: end - start] = vectors[start:end]
         return padded, torch.tensor(lengths)
@@ -289,30 +381,31 @@ class Embedder:
             self._cache.clear()
             self._encoder_version = version
 
-    def _reduction(self, layer: Layer) -> Reduce:
-        """What makes one vector of a word's layers."""
-        if isinstance(layer, ScalarMix | DirectionalMix):
-            if layer.layers != self.config.layer_count:
-                raise InputError(
-                    f"the mix is of {layer.layers} layers, the model has {self.config.layer_count}"
-                )
-            return lambda layers: layer(layers.vectors, layers.mask)
-        if layer == "average":
-            return lambda layers: layers.vectors.mean(0)
-        top = self.config.lstm_layers
-        number = top if layer == "top" else layer
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= top:
-            raise InputError(
-                f"layer is {layer!r}; use 'average', 'top', 0 to {top}, or a mix; "
-                "embed_layers gives all of them"
-            )
-        return lambda layers: layers.vectors[number]
 
-    def _reduced_size(self, layer: Layer) -> int:
-        adds = isinstance(layer, DirectionalMix) and layer.join == "add"
-        return self.config.token_size if adds else self.vector_size
+def batches_of(lengths: Sequence[int], longest: int) -> list[list[int]]:
+    """Sentence numbers in batches of similar length, those of more than `longest` words apart."""
+    short = [number for number, length in enumerate(lengths) if length <= longest]
+    long = [number for number, length in enumerate(lengths) if length > longest]
+    long.sort(key=lambda number: -lengths[number])
+    tokens_at_once = (
+        (long, [WORDS_PER_PIECE] * len(long)),
+        (short, [lengths[number] + 2 for number in short]),
+    )
+    return [
+        [numbers[position] for position in batch]
+        for numbers, tokens in tokens_at_once
+        for batch in batch_by_length(tokens, TOKENS_PER_BATCH, SENTENCES_PER_BATCH)
+    ]
 
 
-def every_layer(layers: Layers) -> Tensor:
-    """All layers (layers, batch, words, size), as they are."""
-    return layers.vectors
+def halved(batches: Iterable[list[int]]) -> list[list[int]]:
+    """Each batch in two, the first half the larger.
+
+    >>> halved([[5, 3, 1], [2]])
+    [[5, 3], [1], [2]]
+    """
+    halves: list[list[int]] = []
+    for batch in batches:
+        middle = (len(batch) + 1) // 2
+        halves += filter(None, (batch[:middle], batch[middle:]))
+    return halves

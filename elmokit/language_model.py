@@ -89,16 +89,11 @@ class LanguageModel:
         progress: Progress | None = None,
         device: str | torch.device | None = None,
     ) -> LanguageModel:
-        """Load a model folder, or an AllenNLP pair whose weights hold a softmax, with its words.
+        """Load the bundled English model, a model folder, or an AllenNLP pair with its words.
 
         `vocabulary` and `progress` are those of `formats.models.read_model`, the rest those of the
         constructor. The tokenizer is the one the model was trained with unless given.
         """
-        if model is None:
-            raise InputError(
-                "no model is bundled with this version; name one: "
-                "LanguageModel.load('model-folder')"
-            )
         saved = read_model(model, weights, vocabulary=vocabulary, progress=progress)
         return cls(
             BiLM.from_weights(saved.config, saved.weights),

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from threading import Lock
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmokit.config import check_size
+
+
+class Mark(NamedTuple):
+    """A moment in the life of a cache."""
+
+    restarts: int
+    words: int
+
+
+class KnownWords(NamedTuple):
+    """Words with their token vectors, in the order in which they were learnt."""
+
+    words: list[str]
+    vectors: NDArray[np.float32]  # (words, size)
+    afresh: bool = False  # whether everything before them was forgotten
 
 
 class WordCache:
@@ -20,6 +39,10 @@ class WordCache:
     Args:
         encode: Gives token vectors (words, size) of distinct words.
         capacity: The most words kept.
+
+    Attributes:
+        hits: Words that were there when looked up, each distinct word of a call counted once.
+        misses: Words that had to be encoded.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
@@ -30,6 +53,7 @@ class WordCache:
         self.misses = 0
         self._rows: dict[str, int] = {}
         self._table: Tensor | None = None
+        self._restarts = 0
         self._lock = Lock()
 
     def vectors(self, words: Sequence[str]) -> Tensor:
@@ -39,29 +63,62 @@ class WordCache:
             rows, table = self._known(distinct)
             return table[torch.tensor([rows[word] for word in words], device=table.device)]
 
+    @property
+    def hit_rate(self) -> float:
+        """The share of words looked up that were there; 0 before the first."""
+        return self.hits / max(self.hits + self.misses, 1)
+
     def clear(self) -> None:
         """Forget every word: the encoder has changed."""
         with self._lock:
-            self._rows.clear()
+            self._forget()
             self._table = None
+
+    def mark(self) -> Mark:
+        """Now, for `learnt_since`."""
+        with self._lock:
+            return Mark(self._restarts, len(self._rows))
+
+    def learnt_since(self, mark: Mark) -> KnownWords:
+        """The words that were learnt after a mark and are still known."""
+        with self._lock:
+            afresh = self._restarts != mark.restarts
+            first = 0 if afresh else mark.words
+            words = list(islice(self._rows, first, None))
+            table = torch.empty(0, 0) if self._table is None else self._table
+            vectors = table[first : first + len(words)].float().cpu().numpy().copy()
+            return KnownWords(words, vectors, afresh)
+
+    def learn(self, known: KnownWords, device: torch.device) -> None:
+        """Take over words as if they had been encoded here, on a device: equal to the bit."""
+        with self._lock:
+            if known.afresh:
+                self._forget()
+            if known.words:
+                self._keep(known.words, torch.from_numpy(known.vectors).to(device))
+
+    def _forget(self) -> None:
+        self._rows.clear()
+        self._restarts += 1
 
     def _known(self, distinct: list[str]) -> tuple[dict[str, int], Tensor]:
         """A table that has a row for each of the words, and which row."""
         missing = [word for word in distinct if word not in self._rows]
+        full = len(self._rows) + len(missing) > self.capacity
+        if full:
+            missing = distinct
         self.misses += len(missing)
         self.hits += len(distinct) - len(missing)
         if len(distinct) > self.capacity:
             return {word: row for row, word in enumerate(distinct)}, self.encode(distinct)
-        if len(self._rows) + len(missing) > self.capacity:
-            self._rows.clear()
-            missing = distinct
+        if full:
+            self._forget()
         if missing:
-            self._add(missing)
+            self._keep(missing, self.encode(missing))
         assert self._table is not None
         return self._rows, self._table
 
-    def _add(self, words: list[str]) -> None:
-        vectors = self.encode(words)
+    def _keep(self, words: list[str], vectors: Tensor) -> None:
         if self._table is None:
             self._table = vectors.new_empty(self.capacity, vectors.shape[1])
         start = len(self._rows)

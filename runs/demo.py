@@ -52,8 +52,8 @@ def run(*arguments: str) -> None:
 
 def show(path: str) -> None:
     """Print what a file of vectors holds."""
-    for number, (sentence, vectors) in enumerate(read_vectors(path)):
-        print(f"  {number}  {vectors.shape!s:<12} {sentence}")
+    for number, item in enumerate(read_vectors(path)):
+        print(f"  {number}  {item.vectors.shape!s:<12} {item.sentence}")
 
 
 def main() -> None:

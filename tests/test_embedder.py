@@ -203,11 +203,6 @@ def test_an_embedder_says_what_it_is():
     assert repr(small_embedder(state="carry")) == expected
 
 
-def test_without_a_model_the_error_says_how_to_name_one():
-    with pytest.raises(InputError, match=r"Embedder\.load\('options.json', 'weights.hdf5'\)"):
-        Embedder.load()
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

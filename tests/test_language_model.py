@@ -524,11 +524,6 @@ def test_a_model_folder_is_loaded_with_its_words_and_tokenizer(tmp_path):
     assert repr(model) == "LanguageModel(12 words)"
 
 
-def test_no_model_is_bundled():
-    with pytest.raises(InputError, match=r"name one: LanguageModel.load\('model-folder'\)"):
-        LanguageModel.load()
-
-
 @pytest.mark.parametrize(
     ("changes", "vocabulary", "message"),
     [

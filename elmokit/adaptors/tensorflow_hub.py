@@ -134,17 +134,12 @@ def load_instead_of_hub(address: str) -> Embedder:
     """The model that `ELMOKIT_HUB_MODEL` names, else the bundled one, with a warning."""
     chosen = os.environ.get(CHOSEN_MODEL, "").strip()
     try:
-        embedder = Embedder.load(*chosen_locations(chosen)) if chosen else Embedder.load()
+        embedder = Embedder.load(*(chosen_locations(chosen) if chosen else ()))
     except InputError as error:
-        if chosen:
-            raise InputError(f"{CHOSEN_MODEL}: {error}") from error
-        raise InputError(
-            f"{address}: the hub is gone; set {CHOSEN_MODEL} to a model folder or to "
-            f"'OPTIONS WEIGHTS' ({error})"
-        ) from error
+        raise InputError(f"{CHOSEN_MODEL}: {error}") from error
     warnings.warn(
-        f"{address}: the hub is gone; {chosen or 'the bundled model'} is used instead, "
-        "whose weights differ from the hub's",
+        f"{address}: the hub is gone; {chosen or 'the bundled model'} is used instead, whose "
+        f"weights differ from the hub's; {CHOSEN_MODEL} names another",
         ElmoWarning,
         stacklevel=4,
     )

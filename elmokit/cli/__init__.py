@@ -35,11 +35,12 @@ def elmo() -> None:
 
     \b
     Try it:
-      elmo download small
-      elmo compare bank "He sat on the river bank ." "She opened a bank account ." --model MODEL
-      elmo embed sentences.txt -o vectors.h5 --model MODEL
+      elmo compare bank "He sat on the river bank ." "She opened a bank account ."
+      elmo predict "The cat is looking out of the ___ ."
+      elmo embed sentences.txt -o vectors.h5
 
-    MODEL is a model folder, or the two files of an AllenNLP model: OPTIONS WEIGHTS.
+    The model is the bundled one of English; --model names another: a model folder, or the two files
+    of an AllenNLP model, OPTIONS WEIGHTS.
     """
 
 

@@ -24,7 +24,7 @@ def compare(word: str, sentences: tuple[str, ...], as_json: bool, **flags: Any) 
 
     \b
     Example:
-      elmo compare bank "He sat on the river bank ." "She opened a bank account ." --model MODEL
+      elmo compare bank "He sat on the river bank ." "She opened a bank account ."
     """
     from elmokit.analysis.comparison import compare_occurrences
 

@@ -8,13 +8,13 @@ import click
 
 
 @click.command()
-@click.argument("model", nargs=-1, required=True, metavar="MODEL")
+@click.argument("model", nargs=-1, metavar="[MODEL]")
 @click.option("--vocabulary", metavar="FILE", help="The words of a word-input AllenNLP model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
     """Say what a model is: its shape, its size, its tokenizer.
 
-    MODEL is a model folder, or OPTIONS WEIGHTS.
+    MODEL is a model folder, or OPTIONS WEIGHTS; without it, the bundled model.
     """
     from elmokit.formats.models import describe, read_model
 

@@ -36,10 +36,6 @@ def load_language_model(
     quiet: bool = False,
 ) -> LanguageModel:
     """The language model that the flags describe."""
-    if model is None:
-        raise click.UsageError(
-            "no model is bundled with this version; name one that has a softmax: --model FOLDER"
-        )
     from elmokit.cli.progress import Bytes
     from elmokit.language_model import LanguageModel
 
@@ -65,7 +61,7 @@ def sentences_of_files(
     language_model: LanguageModel, files: Sequence[str], split: bool, errors: str
 ) -> Iterable[list[str]]:
     """The sentences of files, globs and folders, none of them empty; "-" is standard input."""
-    from elmokit.bulk.local import read_lines
+    from elmokit.cli.lines import read_lines
     from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
 
     if list(files) == ["-"]:

@@ -41,7 +41,11 @@ def model_options(function: Function) -> Function:
     """Add the flags that name a model."""
     for option in reversed(
         (
-            click.option("--model", metavar="MODEL", help="A model folder, or OPTIONS WEIGHTS."),
+            click.option(
+                "--model",
+                metavar="MODEL",
+                help="A model folder, or OPTIONS WEIGHTS. Without it: the bundled English model.",
+            ),
             click.option("--weights", metavar="FILE", help="The weights, where MODEL is options."),
             click.option(
                 "--vocabulary",
@@ -93,11 +97,6 @@ def load_embedder(
     **settings: Any,
 ) -> Embedder:
     """The embedder that the flags describe."""
-    if model is None:
-        raise click.UsageError(
-            "no model is bundled with this version; name one: --model FOLDER, or "
-            "--model OPTIONS WEIGHTS"
-        )
     from elmokit.cli.progress import Bytes
     from elmokit.embedder import Embedder
 

@@ -53,7 +53,7 @@ def perplexity(
 
     \b
     Example:
-      elmo perplexity held-out.txt --model MODEL --split
+      elmo perplexity held-out.txt --split
     """
     from elmokit.cli.progress import Sentences
 

@@ -71,10 +71,10 @@ def predict(
 
     \b
     Examples:
-      elmo predict "The cat sat on the" --model MODEL
-      elmo predict "The cat ___ on the mat." --model MODEL
-      elmo predict "The goldfish swims in the" --candidates aquarium,pool,window --model MODEL
-      elmo predict "Once upon a time" --sample 20 --seed 1 --model MODEL
+      elmo predict "The cat sat on the"
+      elmo predict "The cat ___ on the mat."
+      elmo predict "The goldfish swims in the" --candidates aquarium,pool,window
+      elmo predict "Once upon a time" --sample 20 --seed 1
     """
     if candidates is not None and sample is not None:
         raise click.UsageError("--candidates and --sample cannot go together")

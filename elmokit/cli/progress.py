@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 import click
+
+if TYPE_CHECKING:
+    from elmokit.bulk.summary import Progress as EmbeddingProgress
 
 SECONDS_BETWEEN_LINES = {True: 0.1, False: 10.0}
 """A terminal is renewed often; a log file gets a line now and then."""
@@ -24,7 +28,7 @@ class Progress:
         self._started = self._shown = time.monotonic()
         self._open_line = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -38,11 +42,20 @@ class Progress:
 
     def __call__(self, done: int, total: int | None) -> None:
         """Report that `done` of `total` are done."""
+        if self.due():
+            self.show(self.describe(done, total, time.monotonic() - self._started))
+
+    def due(self) -> bool:
+        """Whether the last line is old enough for another."""
         now = time.monotonic()
         if self.quiet or now - self._shown < SECONDS_BETWEEN_LINES[self.terminal]:
-            return
+            return False
         self._shown = now
-        line = f"{self.label}: {self.describe(done, total, now - self._started)}"
+        return True
+
+    def show(self, text: str) -> None:
+        """Print a line, or renew it."""
+        line = f"{self.label}: {text}"
         if self.terminal:
             click.echo(f"\r{line:<79}", err=True, nl=False)
             self._open_line = True
@@ -73,6 +86,35 @@ class Sentences(Progress):
     """Progress of embedding."""
 
     unit = "sentences"
+
+
+class Embedded(Progress):
+    """Progress of bulk embedding."""
+
+    def report(self, state: EmbeddingProgress) -> None:
+        """Show how far it is: sentences, words a second, the time left, words known by then."""
+        if not self.due():
+            return
+        if state.written:
+            self.show(f"{state.written:,} of {state.sentences:,} sentences written to the file")
+            return
+        left = state.seconds_left
+        rest = "" if left is None else f", {duration(left)} left"
+        self.show(
+            f"{state.sentences:,} sentences, {state.words_per_second:,.0f} words/s{rest}, "
+            f"{state.known_words:.0%} of words from the cache"
+        )
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> duration(42), duration(600), duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 class Passes(Bytes):

@@ -45,9 +45,9 @@ def score(
 
     \b
     Example:
-      elmo score sentences.txt --model MODEL --words
+      elmo score sentences.txt --words
     """
-    from elmokit.bulk.local import read_lines
+    from elmokit.cli.lines import read_lines
 
     lines = read_lines(input_file)
     language_model = load_language_model(**flags)

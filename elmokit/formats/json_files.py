@@ -38,6 +38,6 @@ def read_text(path: str | Path) -> str:
     return text
 
 
-def write_object(values: Mapping[str, Any], path: Path) -> None:
-    """Write a JSON object that people can read."""
-    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+def write_object(values: Mapping[str, Any], path: Path, *, indent: int | None = 2) -> None:
+    """Write a JSON object that people can read; without indent, one that is long."""
+    path.write_text(json.dumps(values, indent=indent) + "\n", encoding="utf-8")

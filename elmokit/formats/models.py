@@ -1,4 +1,4 @@
-"""Any model a user can name: a native folder, or AllenNLP's files, here or at an address."""
+"""Any model a user can name: a bundled one, a native folder, or AllenNLP's files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from elmokit.bundled import ENGLISH_SMALL, bundled_folder, is_bundled
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import InputError
 from elmokit.formats import allennlp, native
@@ -24,7 +25,7 @@ PUBLISHED_TOKENIZER = "default"
 
 
 def read_model(
-    model: Location,
+    model: Location | None = None,
     weights: Location | None = None,
     *,
     vocabulary: Location | None = None,
@@ -35,22 +36,28 @@ def read_model(
 
     Args:
         model: A folder of a model or of a training run, the options of an AllenNLP model, or the
-            name of a published one.
+            name of a published or a bundled one; None for the bundled model of English.
         weights: Its weights, where `model` is options.
         vocabulary: One word per line: the words of a word-input model, or of the softmax.
         embedding: A second file with the word vectors of a word-input model.
         progress: Told how far a download is.
     """
+    if model is None:
+        if weights is not None:
+            raise InputError(f"{weights}: weights come with their options; name both files")
+        return native.read_model(bundled_folder(ENGLISH_SMALL))
     if str(model).endswith(WEIGHT_SUFFIXES):
         raise InputError(f"{model}: is a file of weights; the options come first, then the weights")
     if weights is not None:
         return read_pair(model, weights, vocabulary, embedding, progress)
     if is_published(model):
         return read_pair(*download(str(model), progress), vocabulary, embedding, progress)
-    folder = local_path(model, progress=progress)
+    if is_bundled(model):
+        folder = bundled_folder(model)
+    else:
+        folder = model_folder(local_path(model, progress=progress))
     if not folder.is_dir():
         raise InputError(f"{model}: give the weights too, or the folder of a model")
-    folder = model_folder(folder)
     if native.is_native(folder):
         if vocabulary is not None or embedding is not None:
             raise InputError(f"{model}: a model folder has its own words; give no others")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from elmokit.model.lstm import LSTMStack, LSTMState
 from elmokit.model.packing import Packing, pack
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
 from elmokit.model.word_encoder import WordEncoder
+
+DirectionName = Literal["forward", "backward"]
+BOTH: tuple[DirectionName, ...] = ("forward", "backward")
 
 
 class Layers(NamedTuple):
@@ -33,6 +36,16 @@ class BiLMState(NamedTuple):
     def detach(self) -> BiLMState:
         """The same state without its history: gradients stop at the border of a batch."""
         return BiLMState(*(LSTMState(*(part.detach() for part in half)) for half in self))
+
+    def of_rows(self, rows: Sequence[int]) -> BiLMState:
+        """The state of some rows, in the order given."""
+        chosen = torch.tensor(rows, device=self.forward.cells.device)
+        return BiLMState(*(LSTMState(*(part[:, chosen] for part in half)) for half in self))
+
+    def with_rows(self, rows: Sequence[int], state: BiLMState) -> BiLMState:
+        """The same state but for some rows, which have another."""
+        chosen = torch.tensor(rows, device=self.forward.cells.device)
+        return join_states(self, state, lambda old, new: old.index_copy(1, chosen, new))
 
 
 class BiLMOutput(NamedTuple):
@@ -134,8 +147,12 @@ class BiLM(nn.Module):
         lengths: Tensor,
         state: BiLMState | None = None,
         precision: Precision = "exact",
+        directions: Collection[DirectionName] = BOTH,
     ) -> BiLMOutput:
-        """Run both stacks over token vectors (batch, words, token_size), markers included."""
+        """Run both stacks over token vectors (batch, words, token_size), markers included.
+
+        A direction that is not to read leaves zeros in its half, and its state as it was.
+        """
         batch, words, size = token_vectors.shape
         packing = pack(lengths, words, token_vectors.device)
         lengths = lengths.to(token_vectors.device)
@@ -146,9 +163,15 @@ class BiLM(nn.Module):
         vectors[0] = torch.cat([flat, flat], dim=-1)
         after = [
             run_direction(lstm, flat, positions, packing, old, vectors[1:, :, half], precision)
-            for lstm, positions, old, half in (
-                (self.forward_lstm, packing.forward, before.forward, slice(0, size)),
-                (self.backward_lstm, packing.backward, before.backward, slice(size, None)),
+            if name in directions
+            else old
+            for name, lstm, positions, old, half in zip(
+                BOTH,
+                (self.forward_lstm, self.backward_lstm),
+                (packing.forward, packing.backward),
+                before,
+                (slice(0, size), slice(size, None)),
+                strict=True,
             )
         ]
         layers = Layers(vectors.view(self.config.layer_count, batch, words, 2 * size), mask)

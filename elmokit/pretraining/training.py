@@ -17,6 +17,7 @@ from elmokit.errors import DivergedError, StoppedError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.lstm import LSTMState
 from elmokit.prediction import Perplexity
+from elmokit.prefetch import prefetch
 from elmokit.pretraining.batches import Batch, Reader
 from elmokit.pretraining.checkpoints import Checkpoint, Checkpoints
 from elmokit.pretraining.config import PretrainConfig
@@ -29,7 +30,6 @@ from elmokit.pretraining.optimisation import (
     make_optimiser,
     set_learning_rate,
 )
-from elmokit.pretraining.prefetch import prefetch
 from elmokit.pretraining.progress import Progress, Sums
 from elmokit.pretraining.report import Report, TrainingReport
 from elmokit.pretraining.signals import Wish, wish_to_stop

@@ -9,7 +9,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,32 +63,32 @@ class Chunk(NamedTuple):
     position: int  # bytes of the file that are read so far: tells how far a compressed file is
 
 
-def find_files(patterns: Sequence[str | Path]) -> list[Path]:
+def find_files(patterns: Sequence[str | Path], suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
     """The files that names, globs (`**` too) and folders stand for, none of them twice.
 
-    The patterns keep their order; the files of each are sorted. A folder stands for every `.txt`,
-    `.gz`, `.xz` and `.zst` file inside it, at any depth.
+    The patterns keep their order; the files of each are sorted. A folder stands for every file
+    inside it, at any depth, whose name ends in one of the `suffixes`.
     """
     if isinstance(patterns, str | Path):
         raise InputError(f"expected a list of files, got {str(patterns)!r}; put it into a list")
     found: dict[str, Path] = {}
     for pattern in patterns:
-        for path in _files_of(pattern):
+        for path in _files_of(pattern, suffixes):
             found.setdefault(os.path.normcase(os.path.realpath(path)), path)
     if not found:
         raise InputError("no text file is given; name at least one")
     return list(found.values())
 
 
-def _files_of(pattern: str | Path) -> list[Path]:
+def _files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
     """The files that one pattern stands for, sorted."""
     path = Path(pattern)
     if path.is_file():
         return [path]
     if path.is_dir():
         candidates: Iterable[Path] = path.rglob("*")
-        wanted = f"holds no {', '.join(SUFFIXES)} file"
-        files = [file for file in candidates if file.suffix.lower() in SUFFIXES and file.is_file()]
+        wanted = f"holds no {', '.join(suffixes)} file"
+        files = [file for file in candidates if file.suffix.lower() in suffixes and file.is_file()]
         files = [file for file in files if not file.name.startswith(".")]
     else:
         wanted = "is no file or folder, and no file matches it as a pattern"
@@ -149,22 +149,29 @@ def read_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
     The cuts depend on the text alone, not on how it is compressed.
     """
     with _opened(path) as (raw, file):
-        pending = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
-        line = 1
-        while block := file.read(chunk_bytes):
-            pending += block
-            end = pending.rfind(b"\n") + 1
-            if end:
-                yield Chunk(path, line, pending[:end], raw.tell())
-                line += pending.count(b"\n", 0, end)
-                pending = pending[end:]
-            if len(pending) > LONGEST_LINE_BYTES:
-                raise InputError(
-                    f"{path}, line {line}: is longer than {LONGEST_LINE_BYTES >> 20} MB; put a "
-                    "paragraph or a sentence on each line"
-                )
-        if pending:
-            yield Chunk(path, line, pending, raw.tell())
+        yield from chunks_of(path, file, raw.tell, chunk_bytes)
+
+
+def chunks_of(
+    path: Path, file: BinaryIO, position: Callable[[], int], chunk_bytes: int
+) -> Iterator[Chunk]:
+    """Cut an open file as `read_chunks` does; `position` tells how much of it is read."""
+    pending = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+    line = 1
+    while block := file.read(chunk_bytes):
+        pending += block
+        end = pending.rfind(b"\n") + 1
+        if end:
+            yield Chunk(path, line, pending[:end], position())
+            line += pending.count(b"\n", 0, end)
+            pending = pending[end:]
+        if len(pending) > LONGEST_LINE_BYTES:
+            raise InputError(
+                f"{path}, line {line}: is longer than {LONGEST_LINE_BYTES >> 20} MB; put a "
+                "paragraph or a sentence on each line"
+            )
+    if pending:
+        yield Chunk(path, line, pending, position())
 
 
 def compression(path: Path) -> str:

@@ -224,19 +224,6 @@ def test_address_of_the_hub_without_a_chosen_model_loads_the_bundled_one(
         assert torch.equal(hub.Module(HUB)(TEXTS), module(TEXTS))
 
 
-def test_address_of_the_hub_without_any_model_says_what_to_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def nothing_bundled() -> Embedder:
-        raise InputError("no model is bundled")
-
-    monkeypatch.delenv("ELMOKIT_HUB_MODEL", raising=False)
-    monkeypatch.setattr(Embedder, "load", nothing_bundled)
-
-    with pytest.raises(InputError, match=r"set ELMOKIT_HUB_MODEL .*no model is bundled"):
-        hub.Module(HUB)
-
-
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [

@@ -149,83 +149,6 @@ def test_an_existing_folder_is_not_overwritten_without_force(elmo, pair, model):
     assert elmo("convert", *pair, model, "--force")[0] == 0
 
 
-def test_embed_writes_the_layout_of_allennlp_elmo(elmo, model, tmp_path):
-    text, output = tmp_path / "text.txt", tmp_path / "out.h5"
-    text.write_text("The river bank .\n\nA bank\n", encoding="utf-8")
-    code, out, err = elmo(
-        "embed", str(text), "-o", str(output), "--model", model, "--layers", "all"
-    )
-    assert code == 0
-    assert "3 sentences, 1 of them blank, 6 words" in out
-    assert err == ""
-    with h5py.File(output) as file:
-        assert [file[key].shape for key in ("0", "1", "2")] == [(3, 4, 12), (3, 0, 12), (3, 2, 12)]
-        index = json.loads(file["sentence_to_index"][0])
-    assert index["A bank"] == "2"
-
-
-@pytest.mark.parametrize("layers", ["average", "top", "0", "2"])
-def test_embed_takes_a_layer(elmo, model, tmp_path, layers):
-    text, output = tmp_path / "text.txt", tmp_path / "out.npz"
-    text.write_text("A bank\n", encoding="utf-8")
-    code, _, _ = elmo(
-        "embed", str(text), "-o", str(output), "--model", model, "--layers", layers, "--quiet"
-    )
-    assert code == 0
-    layer = int(layers) if layers.isdecimal() else layers
-    expected = Embedder.load(model).embed([["A", "bank"]], layer=layer)[0]
-    np.testing.assert_allclose(np.load(output)["0"], expected, atol=1e-6)
-
-
-def test_embed_splits_raw_text_with_the_model_s_tokenizer(elmo, model, tmp_path):
-    text, output = tmp_path / "text.txt", tmp_path / "out.jsonl"
-    text.write_text("It's a bank. She\nleft.\n", encoding="utf-8")
-    _, out, _ = elmo("embed", str(text), "-o", str(output), "--model", model, "--split", "--json")
-    summary = json.loads(out)
-    assert (summary["sentences"], summary["words"]) == (2, 8)
-
-
-@pytest.mark.filterwarnings("default::elmokit.errors.ElmoWarning")
-def test_embed_counts_words_that_were_cut(elmo, model, tmp_path):
-    text, output = tmp_path / "text.txt", tmp_path / "out.npz"
-    text.write_text("x" * 100 + " ok\n", encoding="utf-8")
-    code, out, err = elmo("embed", str(text), "-o", str(output), "--model", model)
-    assert code == 0
-    assert "1 cut" in out
-    assert err.startswith("elmo: note: unusual word 'xxx")
-    assert "longer than the model reads, and cut" in err
-
-
-@pytest.mark.parametrize(
-    ("contents", "output", "message"),
-    [
-        (b"ok\nbad \xff\n", "out.h5", "line 2: is not UTF-8"),
-        (b"ok\n", "out.txt", "use one of .h5, .hdf5, .jsonl, .npz"),
-        (None, "out.h5", "cannot be read (No such file or directory)"),
-    ],
-)
-def test_embed_refuses_bad_input_in_one_line(elmo, model, tmp_path, contents, output, message):
-    text = tmp_path / "text.txt"
-    if contents is not None:
-        text.write_bytes(contents)
-    code, out, err = elmo("embed", str(text), "-o", str(tmp_path / output), "--model", model)
-    assert (code, out) == (1, "")
-    assert message in err
-    assert err.count("\n") == 1
-    assert not (tmp_path / output).exists()
-
-
-def test_embed_does_not_overwrite_without_force(elmo, model, tmp_path):
-    text, output = tmp_path / "text.txt", tmp_path / "out.npz"
-    text.write_text("a\n", encoding="utf-8")
-    output.write_bytes(b"precious")
-    code, _, err = elmo("embed", str(text), "-o", str(output), "--model", model)
-    assert code == 1
-    assert "is there already" in err
-    assert output.read_bytes() == b"precious"
-    assert elmo("embed", str(text), "-o", str(output), "--model", model, "--force")[0] == 0
-
-
 def test_wrong_usage_ends_with_2(elmo):
     assert elmo("embed")[0] == 2
     assert elmo("compare", "--state", "hot", "a", "b")[0] == 2
@@ -237,9 +160,6 @@ def test_a_missing_model_is_one_line(elmo, tmp_path):
     code, _, err = elmo("info", str(tmp_path / "nowhere"))
     assert code == 1
     assert err == f"elmo: {tmp_path / 'nowhere'}: there is no such file or folder\n"
-    code, _, err = elmo("compare", "a", "a b", "a c")
-    assert code == 2
-    assert "name one: --model FOLDER, or --model OPTIONS WEIGHTS" in err
 
 
 def test_an_interrupt_ends_with_130(elmo, model, monkeypatch):
@@ -283,22 +203,6 @@ def test_a_device_that_is_not_there_is_one_line(elmo, model, tmp_path):
         assert err.count("\n") == 1
 
 
-def test_embed_names_the_layers_there_are(elmo, model, tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("a\n", encoding="utf-8")
-    output = str(tmp_path / "out.npz")
-    code, _, err = elmo("embed", str(text), "-o", output, "--model", model, "--layers", "9")
-    assert code == 1
-    assert err == "elmo: layers is '9'; use one of all, average, top, 0, 1, 2\n"
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_word(elmo, model, tmp_path):
-    text, output = tmp_path / "text.txt", tmp_path / "out.jsonl"
-    text.write_bytes(b"\xef\xbb\xbfThe bank\n")
-    assert elmo("embed", str(text), "-o", str(output), "--model", model)[0] == 0
-    assert json.loads(output.read_text())["sentence"] == "The bank"
-
-
 def test_help_texts_keep_their_lines_apart(elmo):
     _, out, _ = elmo("convert", "--help")
     assert "\\b" not in out
@@ -324,31 +228,6 @@ def test_swapped_options_and_weights_are_told_apart(elmo, pair, tmp_path):
         code, _, err = elmo(*arguments)
         assert code == 1
         assert err.endswith("is a file of weights; the options come first, then the weights\n")
-
-
-def test_the_input_is_never_the_output(elmo, model, tmp_path):
-    text = tmp_path / "text.jsonl"
-    text.write_text("a bank\n", encoding="utf-8")
-    code, _, err = elmo("embed", str(text), "-o", str(text), "--model", model, "--force")
-    assert code == 1
-    assert "is the input too" in err
-    assert text.read_text(encoding="utf-8") == "a bank\n"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
-def test_a_terminated_run_leaves_nothing_half_written(model, tmp_path):
-    text, folder = tmp_path / "text.txt", tmp_path / "out"
-    text.write_text("a river bank and more words\n" * 300_000, encoding="utf-8")
-    command = [sys.executable, "-m", "elmokit", "embed", str(text), "-o", str(folder / "x.h5")]
-    process = subprocess.Popen([*command, "--model", model], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (folder.exists() and any(folder.iterdir())):
-        time.sleep(0.05)
-    process.terminate()
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in err
-    assert list(folder.iterdir()) == []
 
 
 def test_info_speaks_to_people(elmo, model):

@@ -91,9 +91,3 @@ def test_a_file_that_is_not_there_is_one_line(elmo, model, tmp_path):
     code, _, err = elmo("score", str(tmp_path / "none.txt"), "--model", model)
     assert code == 1
     assert err.endswith("none.txt: cannot be read (No such file or directory)\n")
-
-
-def test_a_model_must_be_named(elmo, text):
-    code, _, err = elmo("score", text)
-    assert code == 2
-    assert "--model FOLDER" in err

@@ -1,14 +1,15 @@
-"""The next batch is made while this one trains."""
+"""The next items are made while this one is worked on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from queue import Empty, Full, Queue
+from queue import Full, Queue
 from threading import Event, Thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_TO_END = 2.0
 
 
 def prefetch(items: Iterator[Item], ahead: int = 2) -> Iterator[Item]:
@@ -49,8 +50,5 @@ def prefetch(items: Iterator[Item], ahead: int = 2) -> Iterator[Item]:
             yield item
     finally:
         closed.set()
-        while thread.is_alive():
-            try:
-                ready.get_nowait()
-            except Empty:
-                thread.join(SECONDS_BETWEEN_LOOKS)
+        # A maker that waits for a pipe to say something is left to end with the process.
+        thread.join(SECONDS_TO_END)

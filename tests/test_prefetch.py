@@ -7,7 +7,7 @@ from threading import enumerate as living_threads
 
 import pytest
 
-from elmokit.pretraining.prefetch import prefetch
+from elmokit.prefetch import prefetch
 
 PATIENCE = 5.0
 

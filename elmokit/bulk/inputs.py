@@ -1,0 +1,268 @@
+"""Text of any size, from files of many kinds or a stream, to the words of its sentences.
+
+| file | a record is |
+|---|---|
+| `.jsonl`, `.ndjson` | an object on a line; its column is a text or a list of words |
+| `.csv`, `.tsv` | a row under a line that names the columns; its column is a text |
+| `.parquet` | a row; its column is a text or a list of words |
+| any other | a line, which is a text |
+
+All but Parquet may be compressed (`.csv.gz`, `.jsonl.zst`, `.xz`). A text is a sentence whose words
+are separated by blanks, and gives one record, though it be blank. With `split` it is raw text, and
+gives a record for each sentence that the tokenizer finds, so none if it is blank. A list of words
+is a sentence as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, get_args
+
+from elmokit.bulk.lines import STANDARD_INPUT, TextFile, TextStream
+from elmokit.bulk.parquet import ParquetFile
+from elmokit.bulk.tables import READERS, Columns, Reader, Row, json_rows
+from elmokit.config import check_choice
+from elmokit.errors import InputError
+from elmokit.text import corpus
+from elmokit.text.corpus import Errors, compression, find_files
+from elmokit.text.tokenizer import load_tokenizer
+
+PARQUET = ".parquet"
+TABLES = (*READERS, PARQUET)
+SUFFIXES = (*corpus.SUFFIXES, *TABLES)
+"""The files that are taken from a folder."""
+END_BYTES = 1 << 16
+
+
+class Place(NamedTuple):
+    """Where a record comes from; places are in the order of the records."""
+
+    file: int  # number of the file, from 0
+    line: int  # number of its line, or of its row in a Parquet file, from 1
+
+
+class Record(NamedTuple):
+    """One sentence."""
+
+    words: list[str]
+    place: Place  # the same for all sentences of a line
+    id: str | int | None = None  # kept from another column
+
+
+@dataclass(frozen=True)
+class InputSettings:
+    """How inputs become records.
+
+    Attributes:
+        split: Texts are raw: each is split into sentences and words.
+        tokenizer: What splits them: the name that a model records.
+        column: The column of a table that has the text, or the words; None for "sentence" or
+            "text", whichever is there.
+        keep: Another column, a text or a whole number, that becomes the `id` of its records.
+        errors: What to do about bytes that are not UTF-8: "strict" refuses them, "replace" reads
+            them as U+FFFD.
+    """
+
+    split: bool = False
+    tokenizer: str = "default"
+    column: str | None = None
+    keep: str | None = None
+    errors: Errors = "strict"
+
+    def __post_init__(self) -> None:
+        load_tokenizer(self.tokenizer)
+        check_choice("errors", self.errors, get_args(Errors))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; settings that read alike are alike."""
+        return asdict(self) | {"tokenizer": self.tokenizer if self.split else None}
+
+
+class Source(Protocol):
+    """One file or stream."""
+
+    path: Path
+
+    @property
+    def position(self) -> int:
+        """Bytes on disk that are read so far."""
+
+    def rows(self, start: int = 1) -> Iterator[Row]:
+        """Its rows from line or row `start` on."""
+
+
+class TextSource:
+    """The rows of a text: its lines, or what a table in it has on them."""
+
+    def __init__(self, text: TextFile, columns: Columns, reader: Reader) -> None:
+        self.path = text.path
+        self._text = text
+        self._columns = columns
+        self._reader = reader
+
+    @property
+    def position(self) -> int:
+        """Bytes on disk that are read so far."""
+        return self._text.position
+
+    def rows(self, start: int = 1) -> Iterator[Row]:
+        """Its rows from line `start` on."""
+        return self._reader(self._text, self._columns, start)
+
+
+class Input:
+    """Records of some files or of a stream; `open_input` makes it."""
+
+    def __init__(
+        self, sources: Sequence[Source], settings: InputSettings, *, streamed: bool = False
+    ) -> None:
+        self.settings = settings
+        self.streamed = streamed
+        self._sources = sources
+        self._tokenizer = load_tokenizer(settings.tokenizer)
+        sizes = (0 if streamed else _size(source.path) for source in sources)
+        self._bytes_before = list(accumulate(sizes, initial=0))  # each source, and the end
+        self._reading: int | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files in their order; none for a stream."""
+        return [] if self.streamed else [source.path for source in self._sources]
+
+    def records(self, start: Place | None = None) -> Iterator[Record]:
+        """The records in order, from the first one at `start` or after it.
+
+        What is before is not split into words. A stream can be read only once: to start later in
+        it, give it again from its beginning.
+        """
+        found = start is not None
+        for number, row in self._rows(start or Place(0, 1)):
+            for words in self._sentences(row.value):
+                found = True
+                yield Record(words, Place(number, row.line), row.id)
+        if not found:
+            where = str(self._sources[0].path) if len(self._sources) == 1 else "the input"
+            raise InputError(f"{where}: holds no sentence; name a file that has some")
+
+    def identity(self) -> dict[str, Any]:
+        """What tells these inputs, read in this way, from others; plain values for JSON.
+
+        Of each file its name as given, its size, its date, and the SHA-256 of its first and last
+        64 kB: hashing all of a large corpus would take as long as reading it. A change in the
+        middle that keeps both size and date is not noticed, nor anything about a stream, which
+        has only a name.
+        """
+        inputs = [{"name": str(path), **fingerprint(path)} for path in self.files]
+        if self.streamed:
+            inputs = [{"name": str(source.path)} for source in self._sources]
+        return {"inputs": inputs, "settings": self.settings.to_dict()}
+
+    def position(self) -> tuple[int, int | None]:
+        """Bytes read so far, on disk, and bytes in all: None for a stream."""
+        total = None if self.streamed else self._bytes_before[-1]
+        if self._reading is None:
+            return 0, total
+        return self._bytes_before[self._reading] + self._sources[self._reading].position, total
+
+    def _rows(self, start: Place) -> Iterator[tuple[int, Row]]:
+        """The rows at `start` and after it, each with the number of its file."""
+        for number, source in enumerate(self._sources):
+            if number >= start.file:
+                self._reading = number
+                for row in source.rows(start.line if number == start.file else 1):
+                    yield number, row
+
+    def _sentences(self, value: str | list[str]) -> Iterable[list[str]]:
+        """The words of each sentence of a row."""
+        if not self.settings.split:
+            return [value.split() if isinstance(value, str) else value]
+        if isinstance(value, list):
+            return [value] if value else []
+        sentences = self._tokenizer.sentences(value)
+        return ([token.text for token in tokens] for tokens in sentences)
+
+
+def open_input(names: Sequence[str], settings: InputSettings) -> Input:
+    """Find the files and look at the beginning of each; nothing stays open.
+
+    A file that is missing, empty or damaged at its beginning, and a table without the columns that
+    are asked for, are noticed here, before the first record of any.
+
+    Args:
+        names: Files, globs (`**` too) and folders; or "-" for standard input, or one pipe. A stream
+            is text, or JSON lines where `settings` name a column. No file is read twice.
+        settings: How to read them.
+    """
+    if isinstance(names, str):
+        raise InputError(f"expected a list of inputs, got {names!r}; put it into a list")
+    streams = [name for name in names if _is_stream(name)]
+    if streams:
+        if len(names) > 1:
+            raise InputError(f"{streams[0]}: is a stream; give it alone, or only files")
+        return Input([_stream(streams[0], settings)], settings, streamed=True)
+    sources = [_source(path, settings) for path in find_files(names, SUFFIXES)]
+    for source in sources:
+        next(source.rows(), None)
+    return Input(sources, settings)
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """What changes with a file's contents and takes no time to read."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            digest = hashlib.sha256(file.read(END_BYTES))
+            file.seek(max(0, status.st_size - END_BYTES))
+            digest.update(file.read(END_BYTES))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    return {
+        "bytes": status.st_size,
+        "modified": status.st_mtime_ns,
+        "sha256_of_ends": digest.hexdigest(),
+    }
+
+
+def text_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]:
+    """The lines of plain text from `start` on."""
+    return (Row(line, contents) for line, contents in text.lines(start))
+
+
+def _source(path: Path, settings: InputSettings) -> Source:
+    columns = Columns(settings.column, settings.keep)
+    compressed = compression(path)
+    kind = (path.with_suffix("") if compressed else path).suffix.lower()
+    if kind == PARQUET:
+        if compressed:
+            raise InputError(f"{path}: a Parquet file inside a .{compressed} file; decompress it")
+        return ParquetFile(path, columns, settings.errors)
+    if kind not in READERS and columns != Columns():
+        raise InputError(
+            f"{path}: is plain text, which has no columns; ask for none (--column, --keep), or "
+            f"name a table: {', '.join(TABLES)}"
+        )
+    return TextSource(TextFile(path, settings.errors), columns, READERS.get(kind, text_rows))
+
+
+def _stream(name: str, settings: InputSettings) -> Source:
+    columns = Columns(settings.column, settings.keep)
+    reader = text_rows if columns == Columns() else json_rows
+    return TextSource(TextStream(name, settings.errors), columns, reader)
+
+
+def _is_stream(name: str) -> bool:
+    """Whether `name` is standard input or a pipe, as a shell has in place of `<(command)`."""
+    path = Path(name)
+    return name == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error

@@ -1,0 +1,269 @@
+"""Finished chunks of an output, kept beside it until the output is whole.
+
+`vectors.h5.parts/` holds a folder for each chunk of sentences, which appears whole or not at all,
+and a record of what is being made from what. Whenever the process is killed, what is there is
+whole: the same run goes on behind the last chunk. Where a chunk ends depends on the input alone, so
+the vectors are the same as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from secrets import token_hex
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.bulk.duplicates import INDEX
+from elmokit.bulk.inputs import Place, Record
+from elmokit.errors import FormatError, InputError
+from elmokit.formats.distinct_sentences import INDEX as SENTENCES_INDEX
+from elmokit.formats.files import (
+    claim,
+    disk_errors,
+    write_atomically,
+    write_folder_atomically,
+)
+from elmokit.formats.json_files import read_object, write_object
+from elmokit.formats.vectors import Item
+from elmokit.word_cache import KnownWords
+
+Array = NDArray[Any]
+
+SUFFIX = ".parts"
+RUN, LOCK = "run.json", "lock"
+RECORD = "record.json"
+VALUES, STATE = "values.npy", "state.npz"
+WORDS, TOKEN_VECTORS = "words.json", "token_vectors.npy"
+FORMAT, VERSION = "elmokit-parts", 1
+NO_WORK = (RUN, LOCK)
+
+
+class End(NamedTuple):
+    """Where reading goes on: a line, and how many of its sentences are done."""
+
+    place: Place
+    taken: int
+
+
+class Chunk(NamedTuple):
+    """Sentences that are computed and kept together."""
+
+    number: int
+    records: list[Record]
+    end: End
+    position: int  # bytes of the input that were read by then
+
+
+class Finished(NamedTuple):
+    """What the finished chunks come to."""
+
+    chunks: int = 0
+    end: End | None = None
+    position: int = 0
+    totals: Mapping[str, int] = MappingProxyType({})
+
+
+class Spool:
+    """The folder of finished chunks of one output.
+
+    Args:
+        output: The file that is to be made of them.
+        facts: What the vectors depend on: input, model, settings. A run goes on only with the same.
+        pooled: Whether the arrays have no axis of words.
+    """
+
+    def __init__(self, output: str | Path, facts: Mapping[str, Any], *, pooled: bool) -> None:
+        self.folder = parts_of(output)
+        self.facts = json.loads(json.dumps(facts))  # as it will be read back: tuples as lists
+        self.pooled = pooled
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have the folder to oneself for the time of a block."""
+        with claim(self.folder / LOCK):
+            yield
+
+    def begin(self, *, resume: bool, force: bool) -> Finished:
+        """Find what is finished, or begin anew; what a killed process left over is removed."""
+        with disk_errors(self.folder, "made"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self._remove_leftovers()
+        if self._holds_work() and not force:
+            if not resume:
+                raise InputError(
+                    f"{self.folder}: holds an unfinished run; go on with it (--resume), or begin "
+                    "anew (--force)"
+                )
+            self._check_same_run()
+            return self._finished()
+        self._empty()
+        record = {"format": FORMAT, "version": VERSION, "facts": self.facts}
+        with write_atomically(self.folder / RUN) as path:
+            write_object(record, path)
+        return Finished()
+
+    def write(
+        self,
+        chunk: Chunk,
+        arrays: Sequence[Array],
+        totals: Mapping[str, int],
+        learnt: KnownWords,
+        state: Mapping[str, Array] | None = None,
+    ) -> None:
+        """Keep a chunk: its sentences and their arrays, and what the run knows after it.
+
+        Args:
+            chunk: The sentences.
+            arrays: The array of each.
+            totals: Those of the run, this chunk included.
+            learnt: The words that were first met in this chunk.
+            state: What state `carry` remembers.
+        """
+        with write_folder_atomically(self._path(chunk.number), force=True) as folder:
+            values = np.stack(arrays) if self.pooled else np.concatenate(arrays, axis=-2)
+            np.save(folder / VALUES, values, allow_pickle=False)
+            np.save(folder / TOKEN_VECTORS, learnt.vectors, allow_pickle=False)
+            known = {"words": learnt.words, "afresh": learnt.afresh}
+            write_object(known, folder / WORDS, indent=None)
+            if state is not None:
+                np.savez(folder / STATE, **state)  # type: ignore[arg-type]
+            record = {
+                "end": chunk.end,
+                "position": chunk.position,
+                "words": [record.words for record in chunk.records],
+                "ids": [record.id for record in chunk.records],
+                "totals": dict(totals),
+            }
+            write_object(record, folder / RECORD, indent=None)
+
+    def state(self, number: int) -> dict[str, Array] | None:
+        """What state `carry` remembered after a chunk."""
+        path = self._path(number) / STATE
+        if not path.exists():
+            return None
+        with damage_of(path), np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+
+    def learnt(self, chunks: int) -> Iterator[KnownWords]:
+        """The words that are known after some chunks, in the order in which they were learnt."""
+        first = chunks
+        while first and not read_object(self._path(first - 1) / WORDS)["afresh"]:
+            first -= 1
+        for number in range(max(0, first - 1), chunks):
+            stored = read_object(self._path(number) / WORDS)
+            with damage_of(self._path(number) / TOKEN_VECTORS) as path:
+                vectors = np.load(path, allow_pickle=False)
+            yield KnownWords(stored["words"], vectors, stored["afresh"])
+
+    def values(self, number: int) -> Array:
+        """The arrays of a chunk, joined along their words or stacked, read where they are used."""
+        with damage_of(self._path(number) / VALUES) as path:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+
+    def record(self, number: int) -> dict[str, Any]:
+        """What a chunk says of its sentences."""
+        return read_object(self._path(number) / RECORD)
+
+    def items(self, chunks: int) -> Iterator[Item]:
+        """Every sentence with its array, in the order of the input."""
+        for number in range(chunks):
+            record, values = self.record(number), self.values(number)
+            starts = starts_of(record["words"], self.pooled)
+            for words, id_, start in zip(record["words"], record["ids"], starts, strict=True):
+                yield Item(words, part(values, start, len(words), self.pooled), id_)
+
+    def remove(self) -> None:
+        """Remove everything, by a rename first: the folder is whole while it has its name."""
+        doomed = self.folder.with_name(f".tmp-{token_hex(4)}-{self.folder.name}")
+        with disk_errors(self.folder, "removed"):
+            os.rename(self.folder, doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    def _holds_work(self) -> bool:
+        """Whether anything of a run is finished."""
+        return (self.folder / RUN).exists() and any(
+            path.name not in NO_WORK and not path.name.startswith(INDEX)
+            for path in self.folder.iterdir()
+        )
+
+    def _empty(self) -> None:
+        """Remove everything but the lock; the record first, so that what is left is no run."""
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.name != RUN):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
+
+    def _remove_leftovers(self) -> None:
+        """Remove temporary files of this output that a killed process left."""
+        output = self.folder.name.removesuffix(SUFFIX)
+        places = [(self.folder.parent, output + ending) for ending in ("", SENTENCES_INDEX, SUFFIX)]
+        for folder, name in (*places, (self.folder, "")):
+            for leftover in folder.glob(f".tmp-????????-{glob.escape(name)}{'' if name else '*'}"):
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"chunk-{number:08d}"
+
+    def _finished(self) -> Finished:
+        """The chunks from the first on; one that is missing ends them."""
+        count = 0
+        while (self._path(count) / RECORD).exists():
+            count += 1
+        if not count:
+            return Finished()
+        record = self.record(count - 1)
+        place, taken = record["end"]
+        end = End(Place(*place), taken)
+        return Finished(count, end, record["position"], record["totals"])
+
+    def _check_same_run(self) -> None:
+        found = read_object(self.folder / RUN)
+        if found.get("format") != FORMAT or found.get("version") != VERSION:
+            raise FormatError(f"{self.folder}: is of another version; begin anew (--force)")
+        before = found.get("facts", {})
+        for name in (*self.facts, *before):
+            if before.get(name) != self.facts.get(name):
+                raise InputError(
+                    f"{self.folder}: was begun with other {name}; resume with the same command, "
+                    "or begin anew (--force)"
+                )
+
+
+@contextmanager
+def damage_of(path: Path) -> Iterator[Path]:
+    """Say in one line that an array cannot be read."""
+    try:
+        yield path
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise FormatError(f"{path}: is damaged ({error}); begin anew (--force)") from error
+
+
+def parts_of(output: str | Path) -> Path:
+    """The folder beside an output that its chunks are kept in."""
+    return Path(f"{output}{SUFFIX}")
+
+
+def starts_of(sentences: Sequence[Sequence[str]], pooled: bool) -> list[int]:
+    """Where the array of each sentence begins in those of its chunk."""
+    lengths = [1 if pooled else len(words) for words in sentences]
+    return list(accumulate(lengths, initial=0))[:-1]
+
+
+def part(values: Array, start: int, words: int, pooled: bool) -> Array:
+    """The array of one sentence."""
+    return np.asarray(values[start] if pooled else values[..., start : start + words, :])

@@ -1,0 +1,18 @@
+"""The models shipped inside the package: a folder each, with its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ENGLISH_SMALL = "english-small"
+BUNDLED_MODELS = (ENGLISH_SMALL,)
+
+
+def is_bundled(model: str | Path) -> bool:
+    """Whether this is the name of a bundled model, and of nothing here."""
+    return str(model).lower() in BUNDLED_MODELS and not Path(model).exists()
+
+
+def bundled_folder(name: str | Path) -> Path:
+    """Where a bundled model is on this machine."""
+    return Path(__file__).parent / str(name).lower()

@@ -1,0 +1,194 @@
+"""Vectors that were computed before, out of a file, where an `Embedder` would compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmokit.errors import InputError
+from elmokit.formats.vector_items import Array, PathLike
+from elmokit.formats.vectors import open_vectors
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
+from elmokit.text.characters import Sentence, check_sentences, word_bytes
+
+Layer = Literal["average", "top"] | str | int | ScalarMix | DirectionalMix
+
+ALL = "all"
+
+
+class CachedEmbedder:
+    """Looks up the vectors of sentences, by their words, in a file that `elmo embed` wrote.
+
+    For training a task on vectors computed once: `embed`, `embed_layers` and `vector_size` are
+    those of `Embedder`. In memory are 16 bytes for each sentence of the file. Calls from several
+    threads and from forked or spawned workers are safe.
+
+    Args:
+        path: A file of vectors for words, with its sentences. Of a sentence that it has more than
+            once, the last vectors are used.
+        holds: Which layer the file holds, as in `embed(layer=…)`, where the file itself does not
+            tell: JSON lines never do, nor do files that `allennlp elmo` wrote.
+    """
+
+    def __init__(self, path: PathLike, holds: str | int | None = None) -> None:
+        self.path = path
+        self._file = open_vectors(path)
+        self._layer_count, self._size = self._shape()
+        self._holds = ALL if self._layer_count else self._layer_held(holds)
+        self._index = SentenceIndex(self._file.sentences())
+        if not len(self._index):
+            raise InputError(f"{path}: has no sentences to look up; write it with its sentences")
+
+    def __repr__(self) -> str:
+        return f"CachedEmbedder({str(self.path)!r}: {len(self._index)} sentences)"
+
+    @property
+    def vector_size(self) -> int:
+        """Size of a word's vector in each layer."""
+        return self._size
+
+    def embed(self, sentences: Sequence[Sentence], layer: Layer = "average") -> list[Array]:
+        """The vectors of each sentence of words, as an array (words, size).
+
+        From a file of all layers, `layer` is "average", "top", a number (0 is the token layer), or
+        a mix that a task trained. From a file of one layer it must be that one.
+        """
+        check_sentences(sentences)
+        if not self._layer_count:
+            self._check_layer(layer)
+            return self._find_all(sentences)
+        return [self._reduce(layers, layer) for layers in self._find_all(sentences)]
+
+    def embed_layers(self, sentences: Sequence[Sentence]) -> list[Array]:
+        """The vectors of each sentence of words in all layers, as (layers, words, size)."""
+        check_sentences(sentences)
+        if not self._layer_count:
+            raise InputError(
+                f"{self.path}: holds one layer, {self._holds!r}; write one of all: --layers all"
+            )
+        return self._find_all(sentences)
+
+    def close(self) -> None:
+        """Free the file."""
+        self._file.close()
+
+    def _shape(self) -> tuple[int, int]:
+        """How many layers each array has, 0 where it is one without a dimension for it; its size.
+
+        Only arrays with a vector for each word will do.
+        """
+        if not len(self._file):
+            raise InputError(f"{self.path}: holds no vectors; write it from a text that has some")
+        shape = self._file[0].vectors.shape
+        if len(shape) == 1 or self._file.description.get("pool") not in (None, "none"):
+            raise InputError(
+                f"{self.path}: holds a vector for each sentence, not for each word; "
+                "write it with --pool none"
+            )
+        return shape[0] if len(shape) == 3 else 0, shape[-1]
+
+    def _layer_held(self, given: str | int | None) -> str | None:
+        """The one layer that the file holds, as its writer or the user says."""
+        recorded = self._file.description.get("layers")
+        if None not in (recorded, given) and str(recorded) != str(given):
+            raise InputError(f"{self.path}: holds {recorded!r} by its own account, not {given!r}")
+        held = recorded if recorded is not None else given
+        return None if held is None else str(held)
+
+    def _check_layer(self, layer: Layer) -> None:
+        """Refuse any layer but the one that the file is known to hold."""
+        if self._holds is None:
+            raise InputError(
+                f"{self.path}: does not tell which layer it holds; if it is this one, say so: "
+                f"CachedEmbedder(…, holds={layer if isinstance(layer, str | int) else 'average'!r})"
+            )
+        if not isinstance(layer, str | int) or str(layer) != self._holds:
+            asked = layer if isinstance(layer, str | int) else type(layer).__name__
+            raise InputError(
+                f"{self.path}: holds layer {self._holds!r}, not {asked!r}; ask for that one, or "
+                "write a file of all layers: --layers all"
+            )
+
+    def _reduce(self, layers: Array, layer: Layer) -> Array:
+        """Make (words, size) of (layers, words, size)."""
+        vectors = torch.from_numpy(layers)
+        if isinstance(layer, ScalarMix | DirectionalMix):
+            return self._mix(vectors, layer)
+        if layer == "average":
+            return vectors.mean(0).numpy()
+        top = self._layer_count - 1
+        number = top if layer == "top" else layer
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= top:
+            raise InputError(
+                f"layer is {layer!r}; {self.path} has 'average', 'top', 0 to {top}, or a mix"
+            )
+        return layers[number].copy()
+
+    def _mix(self, layers: torch.Tensor, mix: ScalarMix | DirectionalMix) -> Array:
+        if mix.layers != self._layer_count:
+            raise InputError(
+                f"the mix is of {mix.layers} layers, {self.path} has {self._layer_count}"
+            )
+        with torch.inference_mode():
+            device = next(mix.parameters()).device
+            batch = layers.unsqueeze(1).to(device)
+            mask = torch.ones(batch.shape[1:3], dtype=torch.bool, device=device)
+            return mix(batch, mask)[0].float().cpu().numpy()
+
+    def _find_all(self, sentences: Sequence[Sentence]) -> list[Array]:
+        return [self._find(sentence, number) for number, sentence in enumerate(sentences)]
+
+    def _find(self, sentence: Sentence, number: int) -> Array:
+        """The vectors of a sentence, as the file has them."""
+        if not sentence:
+            layers = (self._layer_count,) if self._layer_count else ()
+            return np.zeros((*layers, 0, self._size), dtype=np.float32)
+        text = " ".join(sentence)
+        spelling = word_bytes(text)
+        for candidate in self._index.find(spelling):
+            item = self._file[candidate]
+            # Another sentence may have the same hash, or other words with the same text.
+            same = item.sentence is not None and word_bytes(item.sentence) == spelling
+            if same and item.vectors.shape[-2] == len(sentence):
+                return item.vectors
+        raise InputError(
+            f"{self.path}: has no vectors for sentence {number}, {text[:60]!r}; "
+            "embed the text that it is in: elmo embed"
+        )
+
+
+class SentenceIndex:
+    """Finds the numbers of sentences by a hash of 8 bytes; whoever asks must compare the sentence.
+
+    >>> index = SentenceIndex([(0, "a b"), (1, "c"), (2, "a b")])
+    >>> index.find(b"a b"), index.find(b"d")
+    ([2, 0], [])
+    """
+
+    def __init__(self, sentences: Iterable[tuple[int, str]]) -> None:
+        pairs = ((hash_of(word_bytes(sentence)), number) for number, sentence in sentences)
+        rows = np.fromiter(pairs, dtype=[("hash", np.uint64), ("number", np.int64)])
+        rows.sort(order=("hash", "number"))
+        self._hashes: NDArray[np.uint64] = np.ascontiguousarray(rows["hash"])
+        self._numbers: NDArray[np.int64] = np.ascontiguousarray(rows["number"])
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def find(self, spelling: bytes) -> list[int]:
+        """Numbers of all sentences that may be this one, the last first."""
+        wanted = np.uint64(hash_of(spelling))
+        begin, end = (
+            int(np.searchsorted(self._hashes, wanted, side)) for side in ("left", "right")
+        )
+        return self._numbers[begin:end][::-1].tolist()
+
+
+def hash_of(spelling: bytes) -> int:
+    """64 bits that are the same in every process."""
+    return int.from_bytes(blake2b(spelling, digest_size=8).digest(), "little")

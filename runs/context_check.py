@@ -1,0 +1,242 @@
+"""Does a model of English tell the senses of a word by its sentence, and see through a typo?
+
+    python -m runs.context_check --model checkpoints/english-small/model --text HELD-OUT --failures
+
+Prints one Markdown document. The questions are in runs/data/context_pairs.toml. Without `--model`
+the bundled model is asked. `--text` adds the perplexity of a held-out text, `--failures` the items
+that the best layer gets wrong, `--json` a file with all numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.machine import describe
+from elmokit.bundled import ENGLISH_SMALL
+from elmokit.embedder import Embedder
+from elmokit.errors import ElmoError
+from elmokit.formats.files import write_atomically
+from elmokit.prediction import Perplexity
+from runs.context_measures import (
+    FREQUENT_WORDS,
+    KINDS,
+    MOST_SENTENCES,
+    RANDOM_WORDS,
+    Nearness,
+    Questions,
+    Senses,
+    check_perplexities,
+    check_spellings,
+    check_states,
+    read_questions,
+    summary,
+    surface_controls,
+)
+
+AIM = 0.8
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that was found."""
+
+    model: str
+    states: dict[str, Senses]
+    controls: Senses
+    typos: dict[str, list[Nearness]]
+    relatives: dict[str, list[Nearness]]
+    perplexities: dict[str, Perplexity]
+
+    @property
+    def senses(self) -> Senses:
+        """Those of sentences that stand alone, as embedders start by default."""
+        return self.states["zero"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "model": self.model,
+            "states": {state: senses.to_dict() for state, senses in self.states.items()},
+            "controls": self.controls.to_dict()["scores"],
+            "items": [
+                item_numbers(self.senses, number) for number in range(len(self.senses.items))
+            ],
+            "typos": spelling_numbers(self.typos),
+            "relatives": spelling_numbers(self.relatives),
+            "perplexities": {state: one.to_dict() for state, one in self.perplexities.items()},
+        }
+
+
+def check(embedder: Embedder, model: str, questions: Questions, text: str | None) -> Report:
+    """Ask a model everything."""
+    return Report(
+        model,
+        check_states(embedder, questions.items),
+        surface_controls(questions.items),
+        check_spellings(embedder, questions.typos),
+        check_spellings(embedder, questions.relatives),
+        check_perplexities(embedder, text) if text else {},
+    )
+
+
+def item_numbers(senses: Senses, number: int) -> dict[str, Any]:
+    """One item's cosines in each layer: with the same sense, with the other."""
+    item = senses.items[number]
+    cosines = {layer: likeness[number].tolist() for layer, likeness in senses.likeness.items()}
+    return {"word": item.word, "kind": item.kind, "cosines": cosines}
+
+
+def spelling_numbers(kinds: Mapping[str, Sequence[Nearness]]) -> dict[str, Any]:
+    """The scores of each kind and of all, and each pair's share."""
+    scores = {kind: summary(results).to_dict() for kind, results in with_all(kinds).items()}
+    farther = [[*one.pair, one.farther] for results in kinds.values() for one in results]
+    return {"scores": scores, "pairs": farther}
+
+
+def with_all(kinds: Mapping[str, Sequence[Nearness]]) -> dict[str, Sequence[Nearness]]:
+    """The kinds, then all of them together."""
+    return {**kinds, "all": [one for results in kinds.values() for one in results]}
+
+
+def document(report: Report, failures: bool) -> str:
+    """The whole report as Markdown."""
+    parts = [
+        f"# Context check of {report.model}",
+        senses_part(report.senses, report.controls),
+        spellings_part("Typos", "the typo", "change", report.typos),
+        spellings_part("Relatives", "the derived word", "kind", report.relatives),
+        states_part(report.states, report.perplexities),
+    ]
+    if failures:
+        parts.append(failures_part(report.senses))
+    return "\n\n".join(parts)
+
+
+def table(header: Sequence[str], rows: Iterable[str]) -> str:
+    """A Markdown table; a row is its cells, joined."""
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    return "\n".join([*lines, *(f"| {row} |" for row in rows)])
+
+
+def senses_part(senses: Senses, controls: Senses) -> str:
+    """Each layer's share of right items, in all and by kind."""
+    kinds = (None, *KINDS)
+    header = ["layer"]
+    for kind in kinds:
+        header += [f"{kind or 'all'} ({senses.score(senses.best, kind).items})", "95 %"]
+    rows = [
+        " | ".join([prefix + layer, *(part.score(layer, kind).cells() for kind in kinds)])
+        for part, prefix in ((controls, "no model: "), (senses, ""))
+        for layer in part.likeness
+    ]
+    words = len({item.word for item in senses.items})
+    return "\n\n".join(
+        [
+            "## Senses",
+            f"{len(senses.items)} items, {words} words. Right is cosine(anchor, same sense) > "
+            "cosine(anchor, other sense), from state zero; a tie counts ½, so a static vector gets "
+            "50 %. Intervals are Wilson's. No model: by how much the sentences look alike instead.",
+            table(header, rows),
+            best_line(senses),
+        ]
+    )
+
+
+def best_line(senses: Senses) -> str:
+    """The best layer, beside the aim."""
+    best = senses.score(senses.best)
+    verdict = "reached" if best.share >= AIM else "not reached"
+    return (
+        f"Best: {senses.best}, {best.share:.1%} (aim: at least {AIM:.0%}, {verdict}). The layer is "
+        "chosen on these same items, so its number flatters it a little."
+    )
+
+
+def spellings_part(
+    title: str, written: str, kind: str, kinds: Mapping[str, Sequence[Nearness]]
+) -> str:
+    """How near spellings are to their words, by kind."""
+    header = [kind, "pairs", "random words farther", "nearer than their median", "than all", "95 %"]
+    rows = []
+    for name, results in with_all(kinds).items():
+        found = summary(results)
+        rows.append(
+            f"{name} | {len(results)} | {found.farther:.1%} | {found.nearer_than_median.share:.1%} "
+            f"| {found.nearer_than_all.cells()}"
+        )
+    return "\n\n".join(
+        [
+            f"## {title}",
+            f"By the token layer alone, is {written} nearer to its word than random words are? "
+            f"These are {RANDOM_WORDS:,} (or all there are) of the {FREQUENT_WORDS:,} most "
+            "frequent, as long as the word or one letter more or less. Farther: the mean share of "
+            "random words that are. The other shares are of pairs.",
+            table(header, rows),
+        ]
+    )
+
+
+def states_part(states: Mapping[str, Senses], perplexities: Mapping[str, Perplexity]) -> str:
+    """The best layer in each state, and the perplexity where there is a text."""
+    header = ["state", "best layer", "senses", "95 %"]
+    rows = [
+        f"{state} | {senses.best} | {senses.score(senses.best).cells()}"
+        for state, senses in states.items()
+    ]
+    notes = (
+        "Carry: the sentences are read one after another in a shuffled order, each from what those "
+        "before it have left. Warm: each is read twice. The layer is chosen as above, for each."
+    )
+    if perplexities:
+        header.append(f"perplexity of the first {MOST_SENTENCES:,} held-out sentences")
+        means = {state: f"{found.mean:,.2f}" for state, found in perplexities.items()}
+        rows = [
+            f"{row} | {means.get(state, 'none')}" for state, row in zip(states, rows, strict=True)
+        ]
+        notes += " None: a language model does not read what it is to predict, so not twice."
+    return "\n\n".join(["## States", notes, table(header, rows)])
+
+
+def failures_part(senses: Senses) -> str:
+    """The items that the best layer gets wrong, the worst first."""
+    likeness = senses.likeness[senses.best]
+    wrong = [number for number, point in enumerate(senses.points(senses.best)) if point < 1]
+    wrong.sort(key=lambda number: likeness[number, 0] - likeness[number, 1])
+    rows = []
+    for number in wrong:
+        item, (same, other) = senses.items[number], likeness[number]
+        sentences = " | ".join(" ".join(words) for words in item.sentences)
+        rows.append(f"{item.word} | {item.kind} | {same:.3f} | {other:.3f} | {sentences}")
+    header = ["word", "kind", "cosine same", "cosine other", "anchor", "same", "other"]
+    return "\n\n".join([f"## Failures in {senses.best}", table(header, rows)])
+
+
+def main() -> None:
+    """Ask a model and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", help="a model folder; without it, the bundled model")
+    parser.add_argument("--text", metavar="FILE", help="raw held-out text to take perplexity of")
+    parser.add_argument("--json", metavar="FILE", help="also write all numbers to this file")
+    parser.add_argument("--failures", action="store_true", help="list the items gone wrong")
+    arguments = parser.parse_args()
+    try:
+        embedder = Embedder.load(arguments.model)
+        name = arguments.model or ENGLISH_SMALL
+        report = check(embedder, name, read_questions(), arguments.text)
+        if arguments.json:
+            with write_atomically(arguments.json) as temporary:
+                temporary.write_text(json.dumps(report.to_dict(), indent=1), encoding="utf-8")
+    except ElmoError as error:
+        sys.exit(f"error: {error}")
+    print(document(report, arguments.failures))
+    print(f"\n`python -m runs.context_check {shlex.join(sys.argv[1:])}`: {describe()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from small_models import small_bilm
+
+from elmokit import Embedder, ScalarMix
+from elmokit.bulk.compute import Computer, as_float16
+from elmokit.errors import ConfigError, ElmoWarning, InputError
+from elmokit.formats.mixes import read_mix, write_mix
+from elmokit.model.scalar_mix import DirectionalMix
+
+TOLERANCE = 1e-5
+SENTENCES = [
+    ["The", "river", "bank", "."],
+    ["A", "bank"],
+    [],
+    ["은행", "🏦", "naïve"],
+    ["A", "bank"],
+    ["one"],
+    [],
+    ["a", "long", "sentence", "that", "goes", "on", "and", "on", "until", "it", "ends"],
+]
+
+
+def calm_embedder(**settings) -> Embedder:
+    """A model whose states forget, as trained ones do: it does not make float noise grow."""
+    return Embedder(small_bilm(scale=1.0), tokenizer="whitespace", **settings)
+
+
+def assert_same(first, second):
+    for one, other in zip(first, second, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0, strict=True)
+
+
+def sentences_read(embedder, monkeypatch) -> list[int]:
+    """How many sentences the model reads at a time."""
+    read = []
+    contextualize = embedder.bilm.contextualize
+
+    def spy(token_vectors, *arguments):
+        read.append(len(token_vectors))
+        return contextualize(token_vectors, *arguments)
+
+    monkeypatch.setattr(embedder.bilm, "contextualize", spy)
+    return read
+
+
+@pytest.mark.parametrize("layers", ["average", "top", "0", "1", "2"])
+def test_layers_are_named_as_on_the_command_line(layers):
+    embedder = calm_embedder()
+    layer = int(layers) if layers.isdecimal() else layers
+    expected = embedder.embed(SENTENCES, layer)
+    assert_same(Computer(embedder, layers=layers).compute(SENTENCES), expected)
+
+
+def test_all_layers_are_kept():
+    embedder = calm_embedder()
+    expected = embedder.embed_layers(SENTENCES)
+    assert_same(Computer(embedder, layers="all").compute(SENTENCES), expected)
+
+
+@pytest.mark.parametrize("mix", [ScalarMix(3, weights=[0.5, 1.0, -2.0]), DirectionalMix(3)])
+def test_a_mix_comes_from_a_file(tmp_path, mix):
+    embedder = calm_embedder()
+    write_mix(mix, tmp_path / "mix.json")
+    computer = Computer(embedder, layers=read_mix(tmp_path / "mix.json", embedder.config))
+    assert_same(computer.compute(SENTENCES), embedder.embed(SENTENCES, mix))
+
+
+@pytest.mark.parametrize("layers", ["3", "-1", "bottom", "", "Average"])
+def test_layers_that_are_not_there_are_refused_at_once(layers):
+    with pytest.raises(InputError, match="use one of all, average, top, 0, 1, 2, or a mix"):
+        Computer(calm_embedder(), layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pool": "sum"}, "pool is 'sum'"),
+        ({"dtype": "float64"}, "dtype is 'float64'"),
+        ({"longest": 0}, "longest is 0"),
+    ],
+)
+def test_unknown_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        Computer(calm_embedder(), **settings)
+    with pytest.raises(InputError, match="the mix is of 2 layers"):
+        Computer(calm_embedder(), layers=ScalarMix(2))
+
+
+@pytest.mark.parametrize("layers", ["average", "all"])
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_words_are_pooled_and_a_sentence_without_words_is_zeros(pool, layers):
+    embedder = calm_embedder()
+    words = Computer(embedder, layers=layers).compute(SENTENCES)
+    pooled = Computer(embedder, layers=layers, pool=pool).compute(SENTENCES)
+    for one, array in zip(pooled, words, strict=True):
+        none = np.zeros((*array.shape[:-2], 12), np.float32)
+        expected = getattr(array, pool)(axis=-2) if array.shape[-2] else none
+        np.testing.assert_allclose(one, expected, atol=TOLERANCE, rtol=0, strict=True)
+
+
+@pytest.mark.parametrize("layers", ["top", "all", DirectionalMix(3, join="add")])
+@pytest.mark.parametrize("pool", ["none", "mean"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_size_of_results_is_known_before_they_are(layers, pool, dtype):
+    computer = Computer(calm_embedder(), layers=layers, pool=pool, dtype=dtype)
+    array = computer.compute([["one", "two", "three"]])[0]
+    parts = 3 if pool == "none" else 2  # words; a sentence has its two markers at least
+    assert computer.bytes_per_word == array.nbytes / parts
+
+
+@pytest.mark.parametrize("state", ["zero", "warm"])
+def test_each_distinct_sentence_is_computed_once(monkeypatch, state):
+    embedder = calm_embedder(state=state, warm_runs=1)
+    read = sentences_read(embedder, monkeypatch)
+    computer = Computer(embedder)
+    computer.compute(SENTENCES * 2)
+    assert sum(read) == 6
+    assert computer.take_counts() == {"duplicates": 2 * len(SENTENCES) - 6}
+    computer.compute(SENTENCES[:2])
+    assert computer.take_counts() == {}
+
+
+def test_results_do_not_depend_on_the_batches(monkeypatch):
+    embedder = calm_embedder()
+    expected = Computer(embedder, layers="all").compute(SENTENCES)
+    for sentences, tokens in ((1, 8192), (3, 8192), (256, 10)):
+        monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", sentences)
+        monkeypatch.setattr("elmokit.embedder.TOKENS_PER_BATCH", tokens)
+        assert_same(Computer(embedder, layers="all").compute(SENTENCES), expected)
+
+
+@pytest.mark.parametrize("pool", ["none", "mean"])
+def test_layer_norm_is_of_each_sentence_by_itself(pool):
+    embedder = calm_embedder()
+    mix = ScalarMix(3, layer_norm=True)
+    computer = Computer(embedder, layers=mix, pool=pool, longest=5)
+    alone = [computer.compute([sentence])[0] for sentence in SENTENCES]
+    assert_same(computer.compute(SENTENCES), alone)
+    if pool == "none":
+        assert_same(embedder.embed([SENTENCES[0]], mix), alone[:1])
+    assert "long_sentences" not in computer.take_counts()
+
+
+@pytest.mark.parametrize("pool", ["none", "max"])
+def test_long_sentences_are_read_in_pieces_and_counted(pool):
+    embedder = calm_embedder()
+    expected = Computer(embedder, pool=pool).compute(SENTENCES)
+    computer = Computer(embedder, pool=pool, longest=3)
+    assert_same(computer.compute(SENTENCES), expected)
+    assert computer.take_counts()["long_sentences"] == 2
+
+
+@pytest.mark.parametrize("pool", ["none", "mean"])
+def test_an_array_holds_no_other_sentence(pool):
+    for array in Computer(calm_embedder(), layers="all", pool=pool).compute(SENTENCES):
+        assert array.base is None
+
+
+def test_float16_comes_last():
+    embedder = calm_embedder()
+    expected = Computer(embedder, pool="mean").compute(SENTENCES)
+    halves = Computer(embedder, pool="mean", dtype="float16").compute(SENTENCES)
+    for half, full in zip(halves, expected, strict=True):
+        assert half.dtype == np.float16
+        np.testing.assert_array_equal(half, full.astype(np.float16))
+
+
+def test_a_value_beyond_float16_names_the_sentence():
+    embedder = calm_embedder()
+    mix = DirectionalMix(3, weights=[0, 1e6, 0, 0, 0])
+    with pytest.raises(InputError, match=r"sentence 'A bank': has the value .* use float32"):
+        Computer(embedder, layers=mix, dtype="float16").compute([["A", "bank"]])
+    full = Computer(embedder, layers=mix).compute([["A", "bank"]])[0]
+    assert np.abs(full).max() > 65504
+    assert as_float16(["a"], np.array([[65504.0]], np.float32)) == 65504
+
+
+def test_no_sentences_give_no_arrays():
+    for state in ("zero", "carry"):
+        assert Computer(calm_embedder(state=state)).compute([]) == []
+
+
+def test_unusual_words_are_counted_in_duplicates_too():
+    embedder = calm_embedder()
+    with pytest.warns(ElmoWarning, match="without characters"):
+        embedder.embed([[""]])
+    computer = Computer(embedder)
+    computer.compute([["a", ""], ["a", ""]])
+    assert computer.take_counts() == {"duplicates": 1, "unusual: empty": 2}
+
+
+def many_sentences(count: int) -> list[list[str]]:
+    return [[f"w{number % 5}"] * (number % 3) for number in range(count)]
+
+
+def test_carried_rows_are_allennlp_s_batches_however_the_sentences_come():
+    sentences = many_sentences(150)
+    expected = list(calm_embedder(state="carry").embed_stream(sentences))
+    computer = Computer(calm_embedder(state="carry"))
+    arrays = [
+        array
+        for start, end in ((0, 10), (10, 100), (100, 100), (100, 150))
+        for array in computer.compute(sentences[start:end])
+    ]
+    assert_same(arrays, expected)
+    assert computer.take_counts() == {}
+
+
+def test_a_run_in_state_carry_goes_on_in_another_process():
+    sentences = many_sentences(100)
+    first = Computer(calm_embedder(state="carry"))
+    assert first.state() is None
+    first.compute(sentences[:70])
+    kept = first.state()
+    expected = first.compute(sentences[70:])
+    second = Computer(calm_embedder(state="carry"))
+    second.restore(kept)
+    for one, other in zip(second.compute(sentences[70:]), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    second.restore(None)
+    assert_same(second.compute(sentences[:5]), first_sentences(sentences[:5]))
+
+
+def first_sentences(sentences):
+    return Computer(calm_embedder(state="carry")).compute(sentences)
+
+
+def test_a_computer_can_be_sent_to_a_worker():
+    computer = Computer(calm_embedder(), layers=ScalarMix(3), pool="mean")
+    other = pickle.loads(pickle.dumps(computer))
+    assert_same(other.compute(SENTENCES), computer.compute(SENTENCES))
+
+
+class FakeDevice:
+    """A device with memory for so many sentences at once, until the model leaves it."""
+
+    def __init__(self, monkeypatch, embedder: Embedder, sentences: int) -> None:
+        self.type = "cuda"
+        self.sentences = sentences
+        self.contextualize = embedder.bilm.contextualize
+        self.move = embedder.bilm.to
+        monkeypatch.setattr(Embedder, "device", property(lambda _: torch.device(self.type)))
+        monkeypatch.setattr(embedder.bilm, "contextualize", self.run)
+        monkeypatch.setattr(embedder.bilm, "to", self.leave)
+        # The mix is where the model is, and this machine has no such place.
+        monkeypatch.setattr(ScalarMix, "to", lambda mix, device: mix)
+
+    def run(self, token_vectors, *arguments):
+        if self.type != "cpu" and len(token_vectors) > self.sentences:
+            raise RuntimeError("MPS backend out of memory (MPS allocated: 17.99 GB)")
+        return self.contextualize(token_vectors, *arguments)
+
+    def leave(self, device):
+        self.type = device
+        return self.move(device)
+
+
+@pytest.mark.parametrize("state", ["zero", "warm", "carry"])
+def test_a_device_with_little_memory_gets_smaller_batches(monkeypatch, state):
+    expected = Computer(calm_embedder(state=state)).compute(SENTENCES)
+    embedder = calm_embedder(state=state)
+    device = FakeDevice(monkeypatch, embedder, sentences=2)
+    computer = Computer(embedder)
+    assert_same(computer.compute(SENTENCES), expected)
+    assert computer.take_counts()["out_of_memory"] > 0
+    assert device.type == "cuda"
+
+
+@pytest.mark.parametrize("state", ["zero", "warm", "carry"])
+def test_a_device_without_memory_is_left_with_one_warning(monkeypatch, state):
+    layers = ScalarMix(3)
+    untroubled = Computer(calm_embedder(state=state), layers=layers)
+    embedder = calm_embedder(state=state)
+    device = FakeDevice(monkeypatch, embedder, sentences=1)
+    computer = Computer(embedder, layers=layers)
+    assert_same(computer.compute(SENTENCES), untroubled.compute(SENTENCES))
+    device.sentences = 0
+    with pytest.warns(ElmoWarning, match="out of memory on cuda even for a single") as seen:
+        arrays = computer.compute(SENTENCES)
+    assert len(seen) == 1
+    assert computer.take_counts()["out_of_memory"] > 1
+    assert_same(arrays, untroubled.compute(SENTENCES))
+    with warnings.catch_warnings(action="error"):
+        assert_same(computer.compute(SENTENCES), untroubled.compute(SENTENCES))
+    assert device.type == "cpu"
+
+
+def test_a_processor_without_memory_is_one_line(monkeypatch):
+    embedder = calm_embedder()
+
+    def full(*arguments):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+    monkeypatch.setattr(embedder.bilm, "contextualize", full)
+    with pytest.raises(InputError, match="not enough memory for a single sentence; pool"):
+        Computer(embedder).compute(SENTENCES)
+
+
+def test_other_errors_stay_what_they_are(monkeypatch):
+    embedder = calm_embedder()
+
+    def broken(*arguments):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(embedder.bilm, "contextualize", broken)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        Computer(embedder).compute(SENTENCES)

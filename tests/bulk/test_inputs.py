@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import os
+import sys
+import threading
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmokit.bulk import inputs
+from elmokit.bulk.inputs import InputSettings, Place, Record, open_input
+from elmokit.errors import ConfigError, ElmoError, FormatError, InputError
+from elmokit.text.tokenizer import DefaultTokenizer
+
+quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+any_text = st.text(
+    st.sampled_from(list("ab. \0\r\n\n\x85\u2028")) | st.characters(codec="utf-8"), min_size=1
+)
+
+
+def file_of(folder: Path, name: str, contents: str | bytes) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+    return str(path)
+
+
+def records(*names: str, start: Place | None = None, **choices) -> list[Record]:
+    return list(open_input(names, InputSettings(**choices)).records(start))
+
+
+def words(*names: str, **choices) -> list[list[str]]:
+    return [record.words for record in records(*names, **choices)]
+
+
+def message(*names: str, **choices) -> str:
+    """What is said about inputs that are refused before their first record."""
+    with pytest.raises(ElmoError) as caught:
+        open_input(names, InputSettings(**choices))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def piped(monkeypatch):
+    """Puts bytes where a program finds its standard input."""
+
+    def pipe(contents: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(contents)))
+
+    return pipe
+
+
+def test_each_line_is_a_sentence_whose_words_are_between_blanks(tmp_path):
+    path = file_of(tmp_path, "a.txt", "It's  a\tb.\r\n\n c\u2028d\0\x85 \n")
+    assert records(path) == [
+        Record(["It's", "a", "b."], Place(0, 1)),
+        Record([], Place(0, 2)),
+        Record(["c", "d\0"], Place(0, 3)),
+    ]
+
+
+def test_split_takes_each_line_for_a_paragraph_of_raw_text(tmp_path):
+    path = file_of(tmp_path, "a.txt", "It's a bank. Yes!\n \nNo")
+    assert records(path, split=True) == [
+        Record(["It", "'s", "a", "bank", "."], Place(0, 1)),
+        Record(["Yes", "!"], Place(0, 1)),
+        Record(["No"], Place(0, 3)),
+    ]
+
+
+def test_split_uses_the_tokenizer_that_is_named(tmp_path):
+    path = file_of(tmp_path, "a.jsonl", json.dumps({"text": "It's a. B\n\nC"}))
+    assert words(path, split=True, tokenizer="whitespace") == [["It's", "a.", "B"], ["C"]]
+
+
+def test_files_of_all_kinds_follow_each_other(tmp_path):
+    zstandard = pytest.importorskip("zstandard", reason="the extra zstd is not installed")
+    found = words(
+        file_of(tmp_path, "b.text", "a b\n"),
+        file_of(tmp_path, "a.txt.gz", gzip.compress(b"c d\n")),
+        file_of(tmp_path, "a.xz", lzma.compress(b"e\n")),
+        file_of(tmp_path, "a.CSV.GZ", gzip.compress(b'id,text\n1,"f, g"\n')),
+        file_of(tmp_path, "a.jsonl.zst", zstandard.compress(b'{"sentence": ["h", "i"]}')),
+        file_of(tmp_path, "a.tsv.xz", lzma.compress(b'text\n"j\n')),
+        file_of(tmp_path, "a.ndjson", '{"text": "k"}'),
+    )
+    assert found == [["a", "b"], ["c", "d"], ["e"], ["f,", "g"], ["h", "i"], ['"j'], ["k"]]
+
+
+def test_parquet_is_read_among_others(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"body": [["a", "b"], None], "id": [5, 6]}), path)
+    lines = file_of(tmp_path, "b.jsonl", '{"body": "c d", "id": "x"}\n')
+    assert records(str(path), lines, column="body", keep="id") == [
+        Record(["a", "b"], Place(0, 1), 5),
+        Record([], Place(0, 2), 6),
+        Record(["c", "d"], Place(1, 1), "x"),
+    ]
+    assert words(str(path), lines, column="body", split=True) == [["a", "b"], ["c", "d"]]
+    assert "Parquet file inside a .gz file" in message(file_of(tmp_path, "c.parquet.gz", b"x"))
+
+
+def test_all_sentences_of_a_row_have_its_id(tmp_path):
+    path = file_of(tmp_path, "a.csv", 'id,text\nx,"One. Two.\nThree."\ny, \nz,Four\n')
+    found = records(path, split=True, keep="id")
+    assert [(record.words[0], record.id) for record in found] == [
+        ("One", "x"),
+        ("Two", "x"),
+        ("Three", "x"),
+        ("Four", "z"),
+    ]
+    assert [record.place.line for record in found] == [2, 2, 2, 5]
+
+
+def test_words_with_lone_surrogates_are_kept(tmp_path):
+    lines = ['{"text": "a \\ud800b. \\udfff"}', '{"text": ["\\ud800"]}']
+    path = file_of(tmp_path, "a.jsonl", "\n".join(lines))
+    assert words(path) == [["a", "\ud800b.", "\udfff"], ["\ud800"]]
+    assert [word for sentence in words(path, split=True) for word in sentence] == [
+        "a",
+        "\ud800b",
+        ".",
+        "\udfff",
+        "\ud800",
+    ]
+
+
+def test_folders_and_globs_stand_for_the_files_in_them(tmp_path):
+    file_of(tmp_path, "b.txt", "b\n")
+    file_of(tmp_path, "deep/a.csv", "text\na\n")
+    file_of(tmp_path, "c.jsonl", '{"text": "c"}\n')
+    file_of(tmp_path, "d.md", "d\n")
+    file_of(tmp_path, ".e.txt", "e\n")
+    assert words(str(tmp_path)) == [["b"], ["c"], ["a"]]
+    assert words(f"{tmp_path}/*.m?", f"{tmp_path}/b.txt", f"{tmp_path}/*.txt") == [["d"], ["b"]]
+
+
+def test_standard_input_is_text(piped):
+    piped(b"a b\n\nc")
+    stream = open_input(["-"], InputSettings())
+    assert stream.position() == (0, None)
+    assert [record.words for record in stream.records()] == [["a", "b"], [], ["c"]]
+    assert stream.position() == (6, None)
+    assert stream.files == []
+    assert stream.identity()["inputs"] == [{"name": "standard input"}]
+
+
+def test_standard_input_is_json_lines_where_a_column_is_named(piped):
+    contents = b'{"text": "a", "n": 1}\n{"text": ["b"], "n": 2}\n'
+    piped(contents)
+    assert words("-", column="text") == [["a"], ["b"]]
+    piped(contents)
+    assert [record.id for record in records("-", keep="n", start=Place(0, 2))] == [2]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipe_may_stand_in_place_of_a_file(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(b"a\nb\n",))
+    writer.start()
+    assert words(str(path)) == [["a"], ["b"]]
+    writer.join()
+
+
+def test_stream_comes_alone(tmp_path):
+    path = file_of(tmp_path, "a.txt", "a\n")
+    assert message(path, "-") == "-: is a stream; give it alone, or only files"
+
+
+def test_single_name_in_place_of_a_list_is_refused():
+    with pytest.raises(InputError, match=r"got 'a-b\.txt'; put it into a list"):
+        open_input("a-b.txt", InputSettings())
+
+
+def test_wrong_settings_are_refused():
+    with pytest.raises(ConfigError, match="tokenizer is 'moses'"):
+        InputSettings(tokenizer="moses")
+    with pytest.raises(ConfigError, match="errors is 'ignore'"):
+        InputSettings(errors="ignore")
+
+
+def test_last_of_many_files_is_looked_at_before_the_first_record(tmp_path):
+    good = file_of(tmp_path, "a.jsonl", '{"text": "a"}\n')
+    assert "nowhere.jsonl: is no file" in message(good, str(tmp_path / "nowhere.jsonl"))
+    assert "b.csv, line 1: has no column 'text'" in message(
+        good, file_of(tmp_path, "b.csv", "a,b\n"), column="text"
+    )
+    assert "c.txt: is plain text, which has no columns" in message(
+        good, file_of(tmp_path, "c.txt", "a\n"), keep="id"
+    )
+    assert "d.txt: holds no text" in message(good, file_of(tmp_path, "d.txt", ""))
+    assert "e.gz: is not a whole .gz file" in message(good, file_of(tmp_path, "e.gz", "text"))
+    assert "f.txt, line 2: is not UTF-8" in message(good, file_of(tmp_path, "f.txt", b"a\n\xff"))
+
+
+def test_file_that_is_gone_when_its_turn_comes_is_named(tmp_path):
+    names = [file_of(tmp_path, name, "a\n") for name in ("a.txt", "b.txt")]
+    opened = open_input(names, InputSettings())
+    os.remove(names[1])
+    found = opened.records()
+    assert next(found).words == ["a"]
+    with pytest.raises(InputError) as caught:
+        next(found)
+    assert str(caught.value) == f"{names[1]}: cannot be read (No such file or directory)"
+    with pytest.raises(InputError, match=r"b\.txt: cannot be read"):
+        opened.identity()
+
+
+def test_bytes_that_are_not_utf_8_may_be_replaced(tmp_path):
+    path = file_of(tmp_path, "a.txt", b"ok\ncaf\xe9 b\n")
+    assert words(path, errors="replace") == [["ok"], ["caf\ufffd", "b"]]
+    with pytest.raises(FormatError, match=r"a\.txt, line 2: is not UTF-8"):
+        words(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "split"),
+    [("a.txt", "\n \n", True), ("a.csv", "text\n", False), ("a.jsonl", "\n\n", False)],
+)
+def test_input_without_any_sentence_is_refused_at_its_end(tmp_path, name, contents, split):
+    path = file_of(tmp_path, name, contents)
+    with pytest.raises(InputError) as caught:
+        words(path, split=split)
+    assert str(caught.value) == f"{path}: holds no sentence; name a file that has some"
+    assert words(path, split=split, start=Place(0, 1)) == []
+    assert words(path, file_of(tmp_path, "b.jsonl", '{"text": "a"}'), split=split) == [["a"]]
+
+
+def test_blank_lines_are_sentences_without_words_unless_split(tmp_path):
+    assert words(file_of(tmp_path, "a.txt", "\n\r\n  \n")) == [[], [], []]
+
+
+@quick
+@given(text=any_text)
+def test_words_of_a_line_are_those_between_blanks(tmp_path_factory, text):
+    path = file_of(tmp_path_factory.mktemp("text"), "a.txt", "." + text)
+    lines = f".{text}".split("\n")
+    expected = [line.split() for line in (lines if lines[-1] else lines[:-1])]
+    assert words(path) == expected
+    sentences = [tokens for line in lines for tokens in DefaultTokenizer().sentences(line)]
+    expected = [[token.text for token in tokens] for tokens in sentences]
+    assert words(path, split=True) == expected
+
+
+def as_table(kind: str, texts: list[str]) -> bytes:
+    """A file of that kind with the texts in its rows, some lines apart."""
+    if kind == ".jsonl":
+        contents = "\n\n".join(json.dumps({"text": text, "id": text}) for text in texts) + "\n"
+    elif kind == ".csv":
+        quoted = (text.replace('"', '""') for text in texts)
+        contents = "id,text\n" + "".join(f'1,"{text}"\n' for text in quoted)
+    elif kind == ".tsv":
+        contents = "text\tid\n" + "".join(f"{' '.join(text.split())}\t1\n" for text in texts)
+    else:
+        contents = "\n".join(texts) + "."
+    return contents.encode("utf-8")
+
+
+@quick
+@given(
+    files=st.lists(
+        st.tuples(
+            st.sampled_from([".txt", ".jsonl", ".csv", ".tsv"]), st.lists(any_text, max_size=4)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    block=st.integers(1, 40),
+    split=st.booleans(),
+)
+def test_records_from_a_place_are_the_rest_of_all_records(tmp_path_factory, files, block, split):
+    folder = tmp_path_factory.mktemp("files")
+    names = [
+        file_of(folder, f"{number}{kind}", as_table(kind, [*texts, "end"]))
+        for number, (kind, texts) in enumerate(files)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elmokit.bulk.lines.BLOCK_BYTES", block)
+        opened = open_input(names, InputSettings(split=split))
+        every = list(opened.records())
+        places = {record.place for record in every}
+        assert [record.place for record in every] == sorted(record.place for record in every)
+        for place in {*places, *(Place(file, line + 1) for file, line in places)}:
+            rest = [record for record in every if record.place >= place]
+            assert list(opened.records(place)) == rest
+
+
+def test_what_is_skipped_is_not_tokenized(tmp_path, monkeypatch):
+    path = file_of(tmp_path, "a.txt", "One.\n" * 5 + "Two.\n")
+    opened = open_input([path], InputSettings(split=True))
+    seen = []
+    sentences = DefaultTokenizer.sentences
+    monkeypatch.setattr(
+        DefaultTokenizer, "sentences", lambda self, text: seen.append(text) or sentences(self, text)
+    )
+    assert list(opened.records(Place(0, 6))) == [Record(["Two", "."], Place(0, 6))]
+    assert seen == ["Two."]
+
+
+def test_files_are_opened_one_after_another(tmp_path, monkeypatch):
+    names = [file_of(tmp_path, f"{number}.txt", "a\n") for number in range(3)]
+    opened = open_input(names, InputSettings())
+    read = []
+    read_chunks = inputs.corpus.read_chunks
+    monkeypatch.setattr(
+        "elmokit.bulk.lines.read_chunks", lambda path, size: read.append(path) or read_chunks(path)
+    )
+    found = opened.records(Place(1, 1))
+    assert next(found).place == Place(1, 1)
+    assert read == [Path(names[1])]
+
+
+def test_position_is_that_on_disk_among_all_files(tmp_path):
+    contents = gzip.compress(b"".join(b"%d\n" % number for number in range(1000)))
+    names = [
+        file_of(tmp_path, "a.gz", contents),
+        file_of(tmp_path, "b.txt", "a\n" * 10),
+        file_of(tmp_path, "c.csv", "text\nb\n"),
+    ]
+    opened = open_input(names, InputSettings())
+    total = len(contents) + 20 + 7
+    assert opened.position() == (0, total)
+    positions = [opened.position()[0] for _ in opened.records()]
+    assert positions == sorted(positions)
+    assert positions[1000] == len(contents) + 20
+    assert opened.position() == (total, total)
+    next(opened.records(Place(1, 5)))
+    assert opened.position() == (len(contents) + 20, total)
+
+
+def test_identity_is_plain_and_the_same_for_the_same_input(tmp_path):
+    names = [file_of(tmp_path, name, "a b\n") for name in ("a.txt", "b.txt")]
+    first = open_input(names, InputSettings()).identity()
+    assert first == json.loads(json.dumps(first))
+    assert first == open_input(names, InputSettings()).identity()
+    assert [known["name"] for known in first["inputs"]] == names
+    assert first == open_input(names, InputSettings(tokenizer="whitespace")).identity()
+
+
+def test_identity_changes_with_what_is_read_and_how(tmp_path):
+    path = file_of(tmp_path, "a.txt", b"a" * (1 << 17) + b"\n")
+    other = file_of(tmp_path, "b.txt", "a\n")
+    date = os.stat(path)
+
+    def identity(*names: str, **choices) -> str:
+        return json.dumps(open_input(names, InputSettings(**choices)).identity())
+
+    found = [
+        identity(path),
+        identity(path, other),
+        identity(other, path),
+        identity(path, split=True),
+        identity(path, split=True, tokenizer="whitespace"),
+        identity(path, errors="replace"),
+    ]
+    for contents in (b"b" + b"a" * (1 << 17), b"a" * (1 << 17) + b"b", b"a" * (1 << 17)):
+        Path(path).write_bytes(contents)
+        os.utime(path, ns=(date.st_atime_ns, date.st_mtime_ns))
+        found.append(identity(path))
+    os.utime(path, ns=(date.st_atime_ns, date.st_mtime_ns + 1))
+    found.append(identity(path))
+    assert len(set(found)) == len(found)
+
+
+def test_memory_does_not_grow_with_the_text(tmp_path):
+    line = " ".join(["word"] * 20) + "\n"
+
+    def peak(lines: int) -> int:
+        opened = open_input([file_of(tmp_path, "a.txt", line * lines)], InputSettings())
+        tracemalloc.start()
+        try:
+            for _ in opened.records(Place(0, lines // 2)):
+                pass
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(100_000) < 1.1 * peak(20_000)

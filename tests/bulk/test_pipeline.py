@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import small_embedder
+
+from elmokit.bulk import pipeline
+from elmokit.bulk.inputs import Input, InputSettings, open_input
+from elmokit.bulk.pipeline import VectorSettings, embed_files
+from elmokit.bulk.spool import Chunk, Finished, Spool, parts_of
+from elmokit.bulk.summary import Progress
+from elmokit.embedder import Embedder
+from elmokit.errors import DiskError, InputError, StoppedError
+from elmokit.formats.mixes import write_mix
+from elmokit.formats.native import SavedModel, write_model
+from elmokit.formats.vectors import open_vectors
+from elmokit.model.scalar_mix import ScalarMix
+
+FORMATS = [".h5", ".npz", ".jsonl", ".parquet"]
+WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "crane", "한국어", "naïve"]
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few sentences make many chunks."""
+    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", 60)
+
+
+def some_lines(count: int, seed: int = 0, blank: float = 0.1) -> list[str]:
+    """Sentences of up to nine words, some of them blank, some twice."""
+    draw = random.Random(seed)
+    lines: list[str] = []
+    for _ in range(count):
+        if lines and draw.random() < 0.2:
+            lines.append(draw.choice(lines))
+        else:
+            length = 0 if draw.random() < blank else draw.randint(1, 9)
+            lines.append(" ".join(draw.choices(WORDS, k=length)))
+    return lines
+
+
+def write_text(folder: Path, lines: list[str], name: str = "text.txt") -> Path:
+    path = folder / name
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def source_of(path: Path, **settings: Any) -> Input:
+    return open_input([str(path)], InputSettings(**settings))
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    return write_text(tmp_path, some_lines(80))
+
+
+def contents(path: Path) -> list[tuple[str | None, bytes]]:
+    with open_vectors(path) as found:
+        return [(item.sentence, item.vectors.tobytes()) for item in found]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_line_n_is_vector_n(text: Path, tmp_path: Path, suffix: str) -> None:
+    embedder, lines = small_embedder(), text.read_text(encoding="utf-8").split("\n")[:-1]
+    summary = embed_files(embedder, source_of(text), tmp_path / f"out{suffix}")
+    expected = embedder.embed([line.split() for line in lines])
+    with open_vectors(tmp_path / f"out{suffix}") as found:
+        assert [item.sentence for item in found] == lines
+        for item, vectors in zip(found, expected, strict=True):
+            np.testing.assert_allclose(item.vectors, vectors, atol=TOLERANCE)
+    assert summary.sentences == 80
+    assert summary.words == sum(len(line.split()) for line in lines)
+    assert summary.blank == sum(not line for line in lines)
+    assert not parts_of(tmp_path / f"out{suffix}").exists()
+
+
+@pytest.mark.parametrize("pool", ["none", "mean", "max"])
+@pytest.mark.parametrize("layers", ["average", "top", "0", "all"])
+def test_layers_and_pools_are_those_of_the_embedder(
+    text: Path, tmp_path: Path, layers: str, pool: Any
+) -> None:
+    embedder = small_embedder()
+    embed_files(
+        embedder, source_of(text), tmp_path / "out.npz", VectorSettings(layers=layers, pool=pool)
+    )
+    lines = [line.split() for line in text.read_text(encoding="utf-8").split("\n")[:-1]]
+    every = embedder.embed_layers(lines)
+    pick = {"average": lambda a: a.mean(0), "top": lambda a: a[-1], "0": lambda a: a[0]}
+    with open_vectors(tmp_path / "out.npz") as found:
+        for item, layer_vectors in zip(found, every, strict=True):
+            wanted = pick.get(layers, lambda a: a)(layer_vectors)
+            if pool != "none" and not wanted.shape[-2]:
+                wanted = np.zeros(wanted.shape[:-2] + wanted.shape[-1:])
+            elif pool != "none":
+                wanted = wanted.mean(-2) if pool == "mean" else wanted.max(-2)
+            np.testing.assert_allclose(item.vectors, wanted, atol=TOLERANCE)
+
+
+def test_a_trained_mix_is_read_from_its_file(text: Path, tmp_path: Path) -> None:
+    embedder, mix = small_embedder(), ScalarMix(3)
+    with torch.no_grad():
+        for value, parameter in enumerate(mix.parameters()):
+            parameter.add_(0.3 * (value + 1))
+    write_mix(mix, tmp_path / "mix.json")
+    settings = VectorSettings(layers="mix", mix=str(tmp_path / "mix.json"))
+    embed_files(embedder, source_of(text), tmp_path / "out.npz", settings)
+    lines = [line.split() for line in text.read_text(encoding="utf-8").split("\n")[:-1]]
+    with open_vectors(tmp_path / "out.npz") as found:
+        for item, wanted in zip(found, embedder.embed(lines, mix), strict=True):
+            np.testing.assert_allclose(item.vectors, wanted, atol=TOLERANCE)
+
+
+class Crash(Exception):
+    """Stands for a power cut."""
+
+
+def crash_at(number: int, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
+    """Fail at a chunk, before or after it is written."""
+    write = Spool.write
+
+    def failing(self: Spool, chunk: Chunk, *arguments: Any) -> None:
+        if chunk.number == number and not after:
+            raise Crash
+        write(self, chunk, *arguments)
+        if chunk.number == number:
+            raise Crash
+
+    monkeypatch.setattr(Spool, "write", failing)
+
+
+@pytest.mark.parametrize("state", ["zero", "warm", "carry"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_resumed_run_gives_the_same_file(
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    after: bool,
+    state: Any,
+) -> None:
+    whole, cut = tmp_path / f"whole{suffix}", tmp_path / f"cut{suffix}"
+    embed_files(small_embedder(state=state), source_of(text), whole)
+    for number in (0, 2, 5):
+        with monkeypatch.context() as patch:
+            crash_at(number, patch, after=after)
+            with pytest.raises(Crash):
+                embed_files(small_embedder(state=state), source_of(text), cut, resume=True)
+        assert not cut.exists()
+    summary = embed_files(small_embedder(state=state), source_of(text), cut, resume=True)
+    assert summary.sentences == 80
+    assert contents(cut) == contents(whole)
+    if suffix == ".parquet":
+        assert cut.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore:unusual word")
+def test_totals_of_a_resumed_run_are_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = write_text(tmp_path, [*some_lines(60), "w" * 80, "w" * 80 + " a"])
+    whole = embed_files(small_embedder(), source_of(text), tmp_path / "whole.npz")
+    crash_at(3, monkeypatch, after=True)
+    with pytest.raises(Crash):
+        embed_files(small_embedder(), source_of(text), tmp_path / "cut.npz")
+    monkeypatch.undo()
+    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", 60)
+    cut = embed_files(small_embedder(), source_of(text), tmp_path / "cut.npz", resume=True)
+    for name in ("sentences", "words", "blank", "duplicates", "unusual_words"):
+        assert getattr(cut, name) == getattr(whole, name), name
+    assert whole.unusual_words
+
+
+def test_a_line_of_many_sentences_is_cut_between_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = write_text(tmp_path, ["The bank is here. It rains. " * 30, "", "One more."])
+    settings = {"split": True, "tokenizer": "default"}
+    embed_files(small_embedder(), source_of(text, **settings), tmp_path / "whole.npz")
+    with monkeypatch.context() as patch:
+        crash_at(2, patch, after=True)
+        with pytest.raises(Crash):
+            embed_files(small_embedder(), source_of(text, **settings), tmp_path / "cut.npz")
+    summary = embed_files(
+        small_embedder(), source_of(text, **settings), tmp_path / "cut.npz", resume=True
+    )
+    assert summary.sentences == 61
+    assert contents(tmp_path / "cut.npz") == contents(tmp_path / "whole.npz")
+
+
+def test_each_distinct_sentence_is_computed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder, computed = small_embedder(), []
+    embed_as = Embedder.embed_as
+
+    def counting(self: Embedder, sentences: Any, *arguments: Any, **named: Any) -> Any:
+        computed.extend(map(tuple, sentences))
+        return embed_as(self, sentences, *arguments, **named)
+
+    monkeypatch.setattr(Embedder, "embed_as", counting)
+    lines = some_lines(50, blank=0) * 3
+    summary = embed_files(embedder, source_of(write_text(tmp_path, lines)), tmp_path / "out.npz")
+    assert len(computed) == len(set(computed)) == len(set(lines))
+    assert summary.duplicates == len(lines) - len(set(lines))
+    by_sentence: dict[str | None, set[bytes]] = {}
+    for sentence, values in contents(tmp_path / "out.npz"):
+        by_sentence.setdefault(sentence, set()).add(values)
+    assert all(len(values) == 1 for values in by_sentence.values())
+
+
+def test_sizes_of_chunks_and_threads_change_nothing(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = []
+    before = torch.get_num_threads()
+    for number, (tokens, threads) in enumerate([(40, 1), (500, 2), (10_000, 1)]):
+        monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", tokens)
+        torch.set_num_threads(threads)
+        output = tmp_path / f"{number}.npz"
+        embed_files(small_embedder(), source_of(text), output)
+        with open_vectors(output) as found:
+            results.append([item.vectors for item in found])
+    torch.set_num_threads(before)
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_allclose(one, two, atol=TOLERANCE)
+
+
+def test_memory_of_a_chunk_bounds_its_words(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "BYTES_PER_CHUNK", 10 * 12 * 4)
+    embedder = small_embedder()
+    computer = pipeline.Computer(embedder)
+    spool = Spool("unused", {}, pooled=False)
+    run = pipeline.Run(embedder, computer, spool, source_of(text), Finished(), None)
+    assert run.tokens_per_chunk() == 10
+
+
+def test_an_existing_output_is_kept_unless_forced(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.npz"
+    embed_files(small_embedder(), source_of(text), output)
+    before = output.read_bytes()
+    for resume, message in ((False, "is there already"), (True, "is whole already")):
+        with pytest.raises(InputError, match=message):
+            embed_files(small_embedder(), source_of(text), output, resume=resume)
+    assert output.read_bytes() == before
+    embed_files(small_embedder(seed=1), source_of(text), output, force=True)
+    assert output.read_bytes() != before
+
+
+def test_what_is_read_is_never_replaced(text: Path, tmp_path: Path) -> None:
+    output = text.rename(tmp_path / "both.jsonl")
+    output.write_text('{"text": "a b"}\n')
+    with pytest.raises(InputError, match="is the input too"):
+        embed_files(small_embedder(), source_of(output), output, force=True)
+    assert output.read_text() == '{"text": "a b"}\n'
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"seed": 1}, "model"),
+        ({"state": "warm"}, "state"),
+        ({"settings": VectorSettings(layers="top")}, "layers"),
+        ({"settings": VectorSettings(pool="max")}, "pool"),
+        ({"settings": VectorSettings(dtype="float16")}, "dtype"),
+        ({"text": "another text ."}, "input"),
+    ],
+)
+def test_resuming_another_run_is_refused(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], name: str
+) -> None:
+    output = tmp_path / "out.npz"
+    with monkeypatch.context() as patch:
+        crash_at(1, patch, after=True)
+        with pytest.raises(Crash):
+            embed_files(small_embedder(), source_of(text), output)
+    if "text" in change:
+        text.write_text(change["text"])
+    embedder = small_embedder(change.get("seed", 0), state=change.get("state", "zero"))
+    with pytest.raises(InputError, match=f"was begun with other {name}"):
+        embed_files(embedder, source_of(text), output, change.get("settings"), resume=True)
+
+
+def test_interruption_says_how_to_go_on(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.sentences > 30:
+            raise KeyboardInterrupt
+
+    output = tmp_path / "out.npz"
+    with pytest.raises(StoppedError, match=r"is in .*out\.npz\.parts; .*with --resume"):
+        embed_files(small_embedder(), source_of(text), output, report=stop)
+    assert not output.exists()
+    assert embed_files(small_embedder(), source_of(text), output, resume=True).sentences == 80
+
+
+def test_progress_tells_sentences_words_and_time(text: Path, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    summary = embed_files(
+        small_embedder(), source_of(text), tmp_path / "out.npz", report=told.append
+    )
+    assert [one.sentences for one in told] == sorted({one.sentences for one in told})
+    assert told[-1].sentences == summary.sentences
+    assert told[-1].words == summary.words
+    assert told[-1].position == told[-1].size == text.stat().st_size
+    assert told[-1].seconds_left == 0
+    assert 0 < told[-1].known_words < 1
+    assert summary.peak_memory_bytes is not None
+    assert summary.peak_memory_bytes > 10_000_000
+
+
+def test_a_full_disk_stops_cleanly_and_the_run_goes_on(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.npz"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", 200)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, hard))
+    try:
+        with pytest.raises(DiskError, match=r"cannot be (written|used)"):
+            embed_files(small_embedder(), source_of(text), output)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert not output.exists()
+    summary = embed_files(small_embedder(), source_of(text), output, resume=True)
+    assert summary.sentences == 80
+
+
+def test_sentences_are_left_out_on_wish(text: Path, tmp_path: Path) -> None:
+    embed_files(
+        small_embedder(), source_of(text), tmp_path / "out.h5", VectorSettings(keep_sentences=False)
+    )
+    with open_vectors(tmp_path / "out.h5") as found:
+        assert len(found) == 80
+        assert found[0].sentence is None
+
+
+def write_small_model(folder: Path) -> str:
+    embedder = small_embedder()
+    weights = embedder.bilm.state_dict()
+    write_model(folder, SavedModel(embedder.config, weights, "whitespace"))
+    return str(folder)
+
+
+def killed(command: list[str], parts: Path, chunks: int, seconds: float) -> bool:
+    """Run a command, kill it some time after it has kept some more chunks; False if it is done."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = len(list(parts.glob("chunk-*")))
+    while process.poll() is None and len(list(parts.glob("chunk-*"))) < first + chunks:
+        time.sleep(0.002)
+    time.sleep(seconds)
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_twenty_kills_change_nothing(tmp_path: Path, suffix: str) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    text = write_text(tmp_path, [f"{line} {n}" for n, line in enumerate(some_lines(20_000))])
+    model = write_small_model(tmp_path / "model")
+    whole, cut = tmp_path / f"whole{suffix}", folder / f"cut{suffix}"
+    start = "from elmokit.bulk import pipeline; pipeline.TOKENS_PER_CHUNK = 1500; "
+    start += "import sys; sys.argv[0] = 'elmo'; from elmokit.cli import main; main()"
+    command = [sys.executable, "-c", start, "embed", str(text), "--model", model, "--quiet"]
+    subprocess.run([*command, "-o", str(whole)], check=True, stdout=subprocess.DEVNULL)
+    resumed = [*command, "-o", str(cut), "--resume"]
+    draw = random.Random(7)
+    kills = 0
+    for _ in range(20):
+        # The last ones come late: while the file is put together.
+        chunks = draw.randint(1, 4) if kills < 16 else 1000
+        kills += killed(resumed, parts_of(cut), chunks, draw.uniform(0, 0.05))
+    assert kills >= 16
+    if parts_of(cut).exists() or not cut.exists():
+        subprocess.run(resumed, check=True, stdout=subprocess.DEVNULL)
+    assert contents(cut) == contents(whole)
+    assert [path.name for path in folder.iterdir()] == [cut.name]
+    if suffix == ".parquet":
+        assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_ids_of_two_kinds_are_refused_at_once(tmp_path: Path) -> None:
+    table = tmp_path / "table.jsonl"
+    table.write_text('{"text": "a", "id": 1}\n{"text": "b", "id": "two"}\n')
+    source = source_of(table, keep="id")
+    with pytest.raises(InputError, match=r"line 2: its id is a text, the first one is a whole num"):
+        embed_files(small_embedder(), source, tmp_path / "out.parquet")

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from small_models import small_bilm
+
+from elmokit import Embedder
+from elmokit.bulk import ray as engine
+from elmokit.bulk import shards as shards_module
+from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.parts import Part, Parts, PartWriter
+from elmokit.bulk.pipeline import VectorSettings, description_of, embed_files, facts_of
+from elmokit.bulk.shards import shards_of, with_first_rows
+from elmokit.bulk.spool import Spool
+from elmokit.errors import ElmoError, FormatError, InputError, StoppedError
+from elmokit.formats.vectors import open_vectors
+
+parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet files need pyarrow")
+
+TOLERANCE = 1e-5
+TOKENS = 120
+
+
+def embedder(**settings) -> Embedder:
+    """A model whose states forget, as trained ones do: it does not make float noise grow."""
+    return Embedder(small_bilm(scale=1.0), tokenizer="whitespace", **settings)
+
+
+def write_text(folder, files=3, lines=40) -> list[str]:
+    """Files of sentences, some of them blank, some of them twice."""
+    draw = random.Random(7)
+    words = [f"word{number}" for number in range(50)]
+    names = []
+    for number in range(files):
+        sentences = [" ".join(draw.choices(words, k=draw.randrange(12))) for _ in range(lines)]
+        path = folder / f"text{number}.txt"
+        path.write_text("\n".join([*sentences, sentences[0]]), encoding="utf-8")
+        names.append(str(path))
+    return names
+
+
+def columns(path) -> tuple[list, list, list[np.ndarray]]:
+    """Ids, words and vectors of a Parquet file, or of a folder in the order of its files."""
+    files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [path]
+    tables = [parquet.read_table(file, partitioning=None) for file in files]
+    ids, words, vectors = (
+        [value for table in tables for value in table.column(name).to_pylist()]
+        for name in ("id", "words", "vectors")
+    )
+    return ids, words, [np.array(vector) for vector in vectors]
+
+
+def assert_same(first, second) -> None:
+    (ids, words, vectors), (other_ids, other_words, other_vectors) = columns(first), columns(second)
+    assert ids == other_ids
+    assert words == other_words
+    for one, other in zip(vectors, other_vectors, strict=True):
+        np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0, strict=True)
+
+
+def run_by_hand(model, source, output, settings) -> engine.Run:
+    """What Ray does with the shards and the writers, one after another, in any order."""
+    facts = engine.ray_facts(model, source, settings)
+    spool = Spool(output, facts, pooled=False)
+    spool.begin(resume=False, force=False)
+    parts = Parts(spool.folder)
+    run = engine.Run(parts, parts.begin(), source.position()[1], None)
+    shards = shards_of(source, TOKENS)
+    if source.settings.keep is None:
+        shards = with_first_rows(shards, [shard.rows() for shard in shards[:-1]])
+    description = description_of(model, settings, facts["model"])
+    writers = [PartWriter(model, settings.layers, settings, parts, description) for _ in range(2)]
+    messages = [message for shard in shards for message in shard.chunks()]
+    random.Random(1).shuffle(messages)
+    run.collect(
+        writers[number % 2].write(message) if "words" in message else message
+        for number, message in enumerate(messages)
+    )
+    run.check_whole(len(shards))
+    parts.publish(output)
+    return run
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        VectorSettings(),
+        VectorSettings(layers="all", dtype="float16", compression="zstd"),
+        VectorSettings(layers="1", pool="mean"),
+    ],
+)
+def test_parts_hold_what_the_local_engine_writes(tmp_path, monkeypatch, settings):
+    monkeypatch.setattr(shards_module, "BYTES_PER_SHARD", 1)
+    files = write_text(tmp_path)
+    local = embed_files(
+        embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet", settings
+    )
+    source = open_input(files, InputSettings())
+    run = run_by_hand(embedder(), source, tmp_path / "ray.parquet", settings)
+    assert len(list((tmp_path / "ray.parquet").iterdir())) > 6
+    assert_same(tmp_path / "ray.parquet", tmp_path / "local.parquet")
+    part = next((tmp_path / "ray.parquet").iterdir())
+    with open_vectors(part) as one, open_vectors(tmp_path / "local.parquet") as whole:
+        assert one.description == whole.description
+    totals = (run.totals["sentences"], run.totals["words"], run.totals["blank"])
+    assert totals == (local.sentences, local.words, local.blank)
+
+
+def test_ids_of_the_input_are_kept(tmp_path):
+    path = tmp_path / "table.jsonl"
+    path.write_text("".join(f'{{"text": "a b", "key": "k{n}"}}\n' for n in range(50)))
+    source = open_input([str(path)], InputSettings(column="text", keep="key"))
+    run_by_hand(embedder(), source, tmp_path / "ray.parquet", VectorSettings())
+    assert columns(tmp_path / "ray.parquet")[0] == [f"k{n}" for n in range(50)]
+
+
+def test_ids_of_different_kinds_in_different_parts_are_refused(tmp_path):
+    path = tmp_path / "table.jsonl"
+    keys = [*range(30), *(f'"k{n}"' for n in range(30))]
+    path.write_text("".join(f'{{"text": "a b", "key": {key}}}\n' for key in keys))
+    source = open_input([str(path)], InputSettings(column="text", keep="key"))
+    with pytest.raises(InputError, match="hold one kind"):
+        run_by_hand(embedder(), source, tmp_path / "ray.parquet", VectorSettings())
+
+
+def test_input_without_a_sentence_is_refused(tmp_path):
+    (tmp_path / "blank.txt").write_text(" \n \n")
+    source = open_input([str(tmp_path / "blank.txt")], InputSettings(split=True))
+    with pytest.raises(InputError, match="holds no sentence"):
+        run_by_hand(embedder(), source, tmp_path / "ray.parquet", VectorSettings())
+
+
+def record(part: Part) -> dict:
+    totals = {"sentences": 2, "words": 5, "blank": 0}
+    return {"part": part, "ids": "int", "bytes": 10, "totals": totals}
+
+
+def test_part_that_did_not_arrive_is_named(tmp_path):
+    run = engine.Run(Parts(tmp_path), {Part(0, 0): record(Part(0, 0))}, 20, None)
+    run.take({"shard": 0, "chunks": 2})
+    with pytest.raises(ElmoError, match=r"part-00000-00000001 did not arrive.*--resume"):
+        run.check_whole(1)
+
+
+def test_shard_of_which_nothing_is_told_is_noticed(tmp_path):
+    run = engine.Run(Parts(tmp_path), {Part(0, 0): record(Part(0, 0))}, 20, None)
+    run.take({"shard": 0, "chunks": 1})
+    run.check_whole(1)
+    with pytest.raises(ElmoError, match="did not arrive"):
+        run.check_whole(2)
+
+
+def test_progress_counts_what_was_done_before_apart(tmp_path):
+    told = []
+    parts = Parts(tmp_path)
+    parts.begin()
+    parts.path(Part(0, 1)).touch()
+    run = engine.Run(parts, {Part(0, 0): record(Part(0, 0))}, 20, told.append)
+    run.take({"record": record(Part(0, 1)), "known_words": 0.5, "memory": None})
+    (progress,) = told
+    assert (progress.sentences, progress.words, progress.words_here) == (4, 10, 5)
+    assert (progress.first_position, progress.position, progress.size) == (10, 20, 20)
+
+
+def test_error_on_another_machine_is_raised_where_the_user_is(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"fine\n")
+    (shard,) = shards_of(open_input([str(path)], InputSettings()), TOKENS)
+    path.write_bytes(b"fine\n" * 60 + b"\xff\n")
+    *_, last = engine.with_failure(shard.chunks())
+    with pytest.raises(FormatError, match=r"text\.txt, line 61: is not UTF-8"):
+        engine.checked(last)
+
+
+def test_state_that_is_carried_from_sentence_to_sentence_is_refused(tmp_path):
+    source = open_input(write_text(tmp_path), InputSettings())
+    with pytest.raises(InputError, match=r"'carry'.*cannot be spread over machines"):
+        engine.check_spreadable(embedder(state="carry"), source, "vectors.parquet")
+
+
+def test_stream_is_refused():
+    source = open_input(["-"], InputSettings())
+    with pytest.raises(InputError, match="stream cannot be read by other machines"):
+        engine.check_spreadable(embedder(), source, "vectors.parquet")
+
+
+def test_other_formats_than_parquet_are_refused(tmp_path):
+    source = open_input(write_text(tmp_path), InputSettings())
+    with pytest.raises(InputError, match=r"vectors\.h5: .*ends in \.parquet"):
+        engine.check_spreadable(embedder(), source, "vectors.h5")
+
+
+def test_missing_library_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    source = open_input(write_text(tmp_path), InputSettings())
+    with pytest.raises(InputError, match=r"pip install 'elmokit\[ray\]'"):
+        engine.embed_with_ray(embedder(), source, tmp_path / "vectors.parquet")
+
+
+def test_address_where_nobody_listens_is_refused_at_once(monkeypatch):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray = SimpleNamespace(is_initialized=lambda: False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(InputError, match=f"{address}: no Ray cluster answers.*ray status"),
+            engine.connected(ray, address, quiet=True),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("began", ["local", "ray"])
+def test_unfinished_run_of_one_engine_is_not_taken_for_one_of_the_other(tmp_path, began):
+    source = open_input(write_text(tmp_path), InputSettings())
+    model, settings, output = embedder(), VectorSettings(), tmp_path / "vectors.parquet"
+    facts = {
+        "local": facts_of(model, source, settings),
+        "ray": engine.ray_facts(model, source, settings),
+    }
+    first = Spool(output, facts.pop(began), pooled=False)
+    first.begin(resume=False, force=False)
+    (first.folder / "work").touch()
+    (other,) = facts.values()
+    with pytest.raises(InputError, match="was begun with other engine"):
+        Spool(output, other, pooled=False).begin(resume=True, force=False)
+
+
+def test_finished_parts_are_found_again_by_the_same_run_alone(tmp_path):
+    source = open_input(write_text(tmp_path), InputSettings())
+    model, output = embedder(), tmp_path / "vectors.parquet"
+    spool = Spool(output, engine.ray_facts(model, source, VectorSettings()), pooled=False)
+    spool.begin(resume=False, force=False)
+    parts = Parts(spool.folder)
+    parts.begin()
+    chunk = next(shards_of(source, TOKENS)[0].chunks())
+    chunk["ids"] = list(range(len(chunk["words"])))
+    PartWriter(model, "average", VectorSettings(), parts, {}).write(chunk)
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    try:
+        spool = Spool(output, engine.ray_facts(model, source, VectorSettings()), pooled=False)
+        spool.begin(resume=True, force=False)
+    finally:
+        torch.set_num_threads(torch.get_num_threads() - 1)
+    assert list(parts.begin()) == [Part(0, 0)]
+    changed = VectorSettings(compression="zstd")
+    with pytest.raises(InputError, match="was begun with other compression"):
+        Spool(output, engine.ray_facts(model, source, changed), pooled=False).begin(
+            resume=True, force=False
+        )
+
+
+def test_what_is_kept_is_told_when_a_run_ends_early():
+    kept = "1,234 sentences are in out.parts; to go on, run the same command with --resume"
+    interrupted = engine.stopped(KeyboardInterrupt(), 1234, Path("out.parts"))
+    assert isinstance(interrupted, StoppedError)
+    assert str(interrupted) == f"stopped; {kept}"
+    lost = engine.stopped(
+        RuntimeError("trace\n  of calls\nno machine is left\n"), 1234, Path("out.parts")
+    )
+    assert str(lost) == f"Ray gave up (no machine is left); {kept}"
+
+
+# With Ray itself: two machines, which are processes here.
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    pytest.importorskip("ray.data", reason="ray is installed without ray[data]")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    machine = {"num_cpus": 2, "object_store_memory": 200_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={**machine, "include_dashboard": False})
+    second = cluster.add_node(**machine)
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster, second
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def slow_embedder() -> Embedder:
+    """Takes its time, so that both machines get some of the work."""
+
+    class SlowEmbedder(Embedder):
+        def embed_as(self, *arguments):
+            time.sleep(0.3)
+            return super().embed_as(*arguments)
+
+    return SlowEmbedder(small_bilm(scale=1.0), tokenizer="whitespace")
+
+
+def machines_of(parts: Parts) -> dict[str, int]:
+    """How many parts each machine has written."""
+    machines = [record["machine"] for record in parts.begin().values()]
+    return {machine: machines.count(machine) for machine in machines}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own are not ours to mend
+def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatch, cluster):
+    monkeypatch.setattr(engine, "TOKENS_PER_CHUNK", TOKENS)
+    files, settings = write_text(tmp_path, files=1, lines=200), VectorSettings(pool="mean")
+    local = embed_files(
+        embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet", settings
+    )
+    output = tmp_path / "ray.parquet"
+    parts = Parts(tmp_path / "ray.parquet.parts")
+
+    def embed(**arguments):
+        source = open_input(files, InputSettings())
+        return engine.embed_with_ray(
+            slow_embedder(), source, output, settings, quiet=True, **arguments
+        )
+
+    def interrupt(progress):
+        if progress.words > 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(StoppedError, match=r"sentences are in .*--resume"):
+        embed(report=interrupt)
+    before = {part: parts.path(part).stat().st_mtime_ns for part in parts.begin()}
+    told = []
+    summary = embed(resume=True, report=told.append)
+
+    assert before
+    assert told[0].words_here < told[0].words
+    after = {part: (output / f"{part.name}.parquet").stat().st_mtime_ns for part in before}
+    assert after == before
+    assert (summary.sentences, summary.words) == (local.sentences, local.words)
+    assert_same(output, tmp_path / "local.parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_lost_with_a_machine_that_is_killed_half_way(tmp_path, monkeypatch, cluster):
+    cluster, second = cluster
+    monkeypatch.setattr(engine, "TOKENS_PER_CHUNK", TOKENS)
+    monkeypatch.setattr(shards_module, "BYTES_PER_SHARD", 1)
+    files = write_text(tmp_path, files=3, lines=400)
+    local = embed_files(embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet")
+    output = tmp_path / "ray.parquet"
+    parts = Parts(tmp_path / "ray.parquet.parts")
+    killed = []
+
+    def kill(progress):
+        if not killed and machines_of(parts).get(second.node_id, 0) >= 3:
+            killed.append(progress.sentences)
+            cluster.remove_node(second, allow_graceful=False)
+
+    source = open_input(files, InputSettings())
+    summary = engine.embed_with_ray(slow_embedder(), source, output, report=kill, quiet=True)
+
+    assert killed
+    assert killed[0] < local.sentences * 0.9
+    assert (summary.sentences, summary.words) == (local.sentences, local.words)
+    assert_same(output, tmp_path / "local.parquet")
+    assert not parts.folder.exists()

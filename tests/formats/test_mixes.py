@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+from small_models import small_config
+
+from elmokit import ScalarMix
+from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.formats.mixes import read_mix, write_mix
+from elmokit.model.scalar_mix import DirectionalMix
+
+CONFIG = small_config()
+CONTENTS = {
+    "format": "elmokit-mix",
+    "version": 1,
+    "layers": 3,
+    "weights": [0.5, -1.0, 2],
+    "gamma": 1.5,
+    "layer_norm": False,
+}
+
+
+def trained(mix):
+    with torch.no_grad():
+        mix.weights.copy_(torch.randn(mix.weights.shape, generator=torch.manual_seed(0)))
+        mix.gamma.fill_(0.1)
+    return mix
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        ScalarMix(3),
+        ScalarMix(3, layer_norm=True),
+        DirectionalMix(3),
+        DirectionalMix(3, join="add"),
+    ],
+)
+def test_a_mix_is_read_as_it_was_written(tmp_path, mix):
+    write_mix(trained(mix), tmp_path / "mix.json")
+    found = read_mix(tmp_path / "mix.json", CONFIG)
+    layers = torch.randn(3, 2, 5, 12, generator=torch.manual_seed(1))
+    assert torch.equal(found(layers), mix(layers))
+    assert type(found) is type(mix)
+
+
+def test_the_file_has_the_weights_before_the_softmax(tmp_path):
+    mix = ScalarMix(3, weights=[0.5, -1.0, 2])
+    with torch.no_grad():
+        mix.gamma.fill_(1.5)
+    write_mix(mix, tmp_path / "mix.json")
+    assert json.loads((tmp_path / "mix.json").read_text()) == CONTENTS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "elmokit-bilm"}, "format is 'elmokit-bilm'; it must be 'elmokit-mix'"),
+        ({"version": 2}, "version is 2; this elmokit reads version 1"),
+        ({"version": True}, "version is True"),
+        ({"layers": 2}, "layers is 2; it must be 3, as the model has"),
+        ({"layers": None}, "layers is None"),
+        ({"weights": [1.0, 2.0]}, "weights is 2 numbers; it must be a list of 3"),
+        ({"weights": "high"}, r"weights is 'high' \(str\); it must be a list of 3"),
+        ({"weights": [1.0, 2.0, None]}, "weights has None"),
+        ({"weights": [1.0, 2.0, math.nan]}, "weights has nan"),
+        ({"weights": [1.0, 2.0, 10**400]}, "weights has 1000.*must be a number"),
+        ({"gamma": True}, "gamma has True"),
+        ({"gamma": None}, "gamma has None"),
+        ({"gamma": math.inf}, "gamma has inf"),
+        ({"layer_norm": "no"}, "layer_norm is 'no'; it must be true or false"),
+        ({"layer_norm": 0}, "layer_norm is 0"),
+        ({"Gamma": 1.0}, "unknown setting 'Gamma'; known: .*gamma"),
+        ({"join": "add"}, "has both join and layer_norm"),
+    ],
+)
+def test_a_file_that_is_no_mix_is_refused(tmp_path, changes, message):
+    path = tmp_path / "mix.json"
+    path.write_text(json.dumps(CONTENTS | changes))
+    with pytest.raises(FormatError, match=rf"mix\.json: {message}"):
+        read_mix(path, CONFIG)
+
+
+@pytest.mark.parametrize("join", ["sum", None, ["add"]])
+def test_directions_are_joined_in_one_of_two_ways(tmp_path, join):
+    contents = CONTENTS | {"weights": [1, 2, 3, 4, 5], "join": join}
+    del contents["layer_norm"]
+    (tmp_path / "mix.json").write_text(json.dumps(contents))
+    with pytest.raises(FormatError, match=r"join is .* it must be 'concat' or 'add'"):
+        read_mix(tmp_path / "mix.json", CONFIG)
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\x00"])
+def test_a_file_that_is_no_object_is_refused(tmp_path, text):
+    (tmp_path / "mix.json").write_text(text)
+    with pytest.raises(FormatError, match=r"mix\.json"):
+        read_mix(tmp_path / "mix.json", CONFIG)
+
+
+def test_a_mix_that_diverged_is_not_written(tmp_path):
+    mix = ScalarMix(3, weights=[0.0, math.nan, 0.0])
+    with pytest.raises(InputError, match="weights that are no numbers"):
+        write_mix(mix, tmp_path / "mix.json")
+    assert not (tmp_path / "mix.json").exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DiskError, match="cannot be written"):
+        write_mix(ScalarMix(3), tmp_path / "file" / "mix.json")

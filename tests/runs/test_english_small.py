@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_language_models import small_language_model
+
+from elmokit.errors import InputError
+from elmokit.formats.native import SavedModel
+from runs import english_small
+from runs.english_small import commands, lower_headings, make_card, training_table
+
+CARD = """# A model
+
+| | |
+|---|---|
+| LSTM | 2 layers |
+
+## Training
+
+| | |
+|---|---|
+| steps | 5 |
+| held-out text | perplexity 7 |
+"""
+TABLES = {name: f"# Title of {name}\n\n## Part\n\n| {name} |" for name in commands("model")}
+
+
+def saved_model() -> SavedModel:
+    model = small_language_model()
+    weights = model.bilm.state_dict()
+    return SavedModel(model.bilm.config, weights, "default", model.vocabulary, CARD)
+
+
+def test_every_table_finds_its_place() -> None:
+    card = make_card(saved_model(), TABLES)
+    for name in TABLES:
+        assert f"| {name} |" in card
+    assert "| steps | 5 |" in card
+    assert "12 words" in card
+    assert "{" not in card
+
+
+def test_perplexity_of_other_weights_is_left_out() -> None:
+    assert training_table(CARD).splitlines()[-1] == "| steps | 5 |"
+
+
+def test_a_model_without_history_is_refused() -> None:
+    with pytest.raises(InputError, match="no history"):
+        training_table("# A model")
+
+
+def test_a_document_becomes_a_part_of_another() -> None:
+    assert lower_headings("# Title\n\n## Part\n\n### Sub\ntext") == "### Part\n\n#### Sub\ntext"
+
+
+def test_a_table_is_made_once_for_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text('{"weights": {"sha256": "0123456789"}}')
+    monkeypatch.setattr(
+        english_small, "commands", lambda model: {"one": ["calendar", model], "two": ["this"]}
+    )
+    monkeypatch.setattr(english_small, "RECIPE", str(tmp_path / "config.json"))
+    results = tmp_path / "results"
+    results.mkdir()
+    recipe = english_small.sha256_of(tmp_path / "config.json")
+    (results / "one-01234567.md").write_text("first\n")
+    (results / f"two-{recipe[:8]}.md").write_text("second\n")
+    assert english_small.measure(tmp_path, tmp_path) == {"one": "first", "two": "second"}
+    (results / f"two-{recipe[:8]}.md").unlink()
+    assert english_small.measure(tmp_path, tmp_path)["two"].startswith("The Zen of Python")

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_language_models import write_language_model
+from small_models import small_embedder
+
+from runs.layer_probes import (
+    FILES,
+    add_up_senses,
+    layer_of,
+    linear_predictions,
+    macro_f1,
+    main,
+    micro_f1,
+    most_frequent_tags,
+    nearest_senses,
+    probe_senses,
+    probe_tags,
+)
+from runs.probe_data import (
+    Occurrence,
+    SenseIndex,
+    SenseSentence,
+    TaggedSentence,
+    read_entity_types,
+    read_semcor,
+    read_sense_index,
+    read_sense_test,
+    read_universal_tags,
+)
+
+CONLLU = """\
+# sent_id = 1
+# text = I don't
+1	I	I	PRON	PRP	_	2	nsubj	_	_
+2-3	don't	_	_	_	_	_	_	_	_
+2	do	do	AUX	VBP	_	0	root	_	_
+3	n't	not	PART	RB	_	2	advmod	_	_
+3.1	know	know	VERB	VB	_	_	_	_	_
+
+# sent_id = 2
+1	#	#	SYM	NN	_	0	root	_	_
+2	cats	cat	NOUN	NNS	_	1	dep	_	_
+"""
+CONLL = """\
+-DOCSTART- -X- O O
+
+Peter NNP I-NP I-PER
+Spain NNP I-NP B-LOC
+# # O O
+
+cats NNS I-NP O
+"""
+SEMCOR = """\
+# sent_id = a.1
+Mary_Ann	NNP	person	person%1:03:00::
+took_place	VB	take_place	take_place%2:30:00::
+``	PUNC	-	-
+banks	NN	bank	bank%1:17:01::;bank%1:14:00::
+''	PUNC	-	-
+
+# sent_id = a.2
+odd	JJ	odd	odd%5:00:00:strange:00
+"""
+TEST_DATA = """\
+<?xml version="1.0" encoding="UTF-8" ?>
+<corpus lang="en"><text id="d"><sentence id="d.s">
+<wf lemma="the" pos="DET">The</wf>
+<instance id="d.s.0" lemma="Bank" pos="NOUN">banks</instance>
+<instance id="d.s.1" lemma="belong_to" pos="VERB">belong to</instance>
+<wf lemma="``" pos=".">``</wf>
+<instance id="d.s.2" lemma="odd" pos="ADJ">odd</instance>
+</sentence></text></corpus>
+"""
+TEST_KEYS = """\
+d.s.0 bank%1:14:00::
+d.s.1 belong_to%2:42:00:: belong_to%2:42:02::
+d.s.2 odd%3:00:00::
+"""
+INDEX = """\
+bank%1:14:00:: 08420278 2 25
+bank%1:17:01:: 09213565 1 20
+belong_to%2:42:00:: 02756359 1 3
+odd%3:00:00:: 01894951 2 0
+odd%5:00:00:strange:00 00968010 1 2
+"""
+EWT_SENTENCES = [
+    TaggedSentence(["I", "do", "n't"], ["PRON", "AUX", "PART"]),
+    TaggedSentence(["#", "cats"], ["SYM", "NOUN"]),
+]
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder for each data set, all files small."""
+    contents = {
+        "ewt": [CONLLU, CONLLU],
+        "conll": [CONLL, CONLL],
+        "wsd": [SEMCOR, SEMCOR, TEST_DATA, TEST_KEYS, INDEX],
+    }
+    for folder, texts in contents.items():
+        for name, text in zip(FILES[folder], texts, strict=True):
+            write(tmp_path / folder / name, text)
+    return tmp_path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return write_language_model(tmp_path / "model")
+
+
+def folders(data: Path, *names: str) -> list[str]:
+    return [part for name in names for part in (f"--{name}", str(data / name))]
+
+
+def test_universal_tags_are_those_of_words_alone(tmp_path):
+    path = write(tmp_path / "a.conllu.gz", CONLLU)
+    assert list(read_universal_tags(path)) == EWT_SENTENCES
+
+
+def test_entity_types_have_no_prefix_and_documents_no_marker(tmp_path):
+    assert list(read_entity_types(write(tmp_path / "a.gz", CONLL))) == [
+        TaggedSentence(["Peter", "Spain", "#"], ["PER", "LOC", "O"]),
+        TaggedSentence(["cats"], ["O"]),
+    ]
+
+
+def test_semcor_units_are_split_and_names_have_no_sense(tmp_path):
+    both = ["bank%1:17:01::", "bank%1:14:00::"]
+    assert list(read_semcor(write(tmp_path / "a.gz", SEMCOR))) == [
+        SenseSentence(
+            ["Mary", "Ann", "took", "place", '"', "banks", '"'],
+            [
+                Occurrence(2, 4, "take_place%2", ["take_place%2:30:00::"]),
+                Occurrence(5, 6, "bank%1", both),
+            ],
+        ),
+        SenseSentence(["odd"], [Occurrence(0, 1, "odd%3", ["odd%5:00:00:strange:00"])]),
+    ]
+
+
+def test_a_sense_test_has_its_answers_at_their_places(tmp_path):
+    keys = write(tmp_path / "keys.gz", TEST_KEYS)
+    assert list(read_sense_test(write(tmp_path / "data.xml.gz", TEST_DATA), keys)) == [
+        SenseSentence(
+            ["The", "banks", "belong", "to", '"', "odd"],
+            [
+                Occurrence(1, 2, "bank%1", ["bank%1:14:00::"]),
+                Occurrence(2, 4, "belong_to%2", ["belong_to%2:42:00::", "belong_to%2:42:02::"]),
+                Occurrence(5, 6, "odd%3", ["odd%3:00:00::"]),
+            ],
+        )
+    ]
+
+
+def test_the_first_sense_of_an_adjective_may_be_a_satellite(tmp_path):
+    index = read_sense_index(write(tmp_path / "index.gz", INDEX))
+    assert index.first["odd%3"] == "odd%5:00:00:strange:00"
+    assert index.first["bank%1"] == "bank%1:17:01::"
+    assert index.numbers["bank%1:14:00::"] == 2
+
+
+def test_the_row_after_the_last_layer_is_their_average():
+    vectors = np.arange(12, dtype=np.float16).reshape(3, 2, 2)
+    assert layer_of(vectors, 1).tolist() == [[4, 5], [6, 7]]
+    assert layer_of(vectors, 3).tolist() == [[4, 5], [6, 7]]
+    assert layer_of(vectors, 3).dtype == torch.float32
+
+
+def test_a_linear_softmax_learns_what_is_linear_whatever_its_scale():
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(12500, 4, generator=generator)
+    labels = vectors[:, :3].argmax(1)
+    train, test = 1e-3 * vectors[:12000] + 7, 1e-3 * vectors[12000:] + 7
+    predicted = linear_predictions(train, labels[:12000], test)
+    assert (predicted == labels[12000:]).float().mean() > 0.95
+    assert torch.equal(predicted, linear_predictions(train, labels[:12000], test))
+
+
+def test_a_new_word_has_the_most_frequent_tag_of_all():
+    train = [TaggedSentence(["a", "b", "a", "a", "c"], ["X", "Y", "Z", "Z", "Y"])]
+    train += [TaggedSentence(["d"], ["Y"])]
+    test = [TaggedSentence(["b", "a"], ["", ""]), TaggedSentence(["new"], [""])]
+    assert most_frequent_tags(train, test) == ["Y", "Z", "Y"]
+
+
+def test_f1_leaves_out_words_that_are_no_entity():
+    wanted = ["PER", "PER", "LOC", "O", "O", "O"]
+    given = ["PER", "LOC", "LOC", "O", "O", "PER"]
+    assert micro_f1(given, wanted) == pytest.approx(2 * 2 / (4 + 3))
+    assert macro_f1(given, wanted) == pytest.approx((2 * 1 / 4 + 2 * 1 / 3) / 2)
+
+
+def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
+    # The tag of x is that of the word before it: layer 0 can only guess.
+    def sentence(first: str) -> TaggedSentence:
+        return TaggedSentence([first, "x"], [f"{first}-itself", f"after-{first}"])
+
+    sentences = [sentence("aa" if number % 2 else "b") for number in range(800)]
+    columns = probe_tags(small_embedder(), "toy", sentences, sentences[:100])
+    baseline, *layers = columns["accuracy"]
+    assert baseline == pytest.approx(0.75)
+    assert layers[0] == pytest.approx(0.75)
+    assert layers[1] == 1.0
+    assert len(layers) == 4
+
+
+def test_the_nearest_sense_is_chosen_row_by_row():
+    senses = {"x%1": {"x%1:b": np.array([[0.0, 9], [1, 0]]), "x%1:a": np.array([[1.0, 0], [0, 1]])}}
+    occurrence = Occurrence(0, 1, "x%1", [])
+    vector = np.array([[0.1, 1], [0.1, 1]])
+    index = SenseIndex({"x%1:a": 1, "x%1:b": 2}, {})
+    assert nearest_senses(occurrence, vector, senses, index) == ["x%1:b", "x%1:a"]
+
+
+def test_between_senses_equally_near_the_more_frequent_is_chosen():
+    vector = np.array([[0.3, 0.7]])
+    senses = {"x%1": {"x%1:b": vector * (3 + 1e-9), "x%1:a": vector + 1e-9}}
+    index = SenseIndex({"x%1:a": 1, "x%1:b": 2}, {})
+    assert nearest_senses(Occurrence(0, 1, "x%1", []), vector, senses, index) == ["x%1:a"]
+
+
+def test_a_lemma_without_examples_has_its_first_sense():
+    index = SenseIndex({"x%1:a": 1}, {"x%1": "x%1:a"})
+    given = nearest_senses(Occurrence(0, 1, "x%1", []), np.ones((4, 2)), {}, index)
+    assert given == ["x%1:a"] * 4
+
+
+def test_vectors_of_a_sense_are_added_up_over_the_means_of_its_words():
+    embedder = small_embedder()
+    sentences = [
+        SenseSentence(["it", "took", "place"], [Occurrence(1, 3, "take%2", ["take%2:1", "z%1:1"])]),
+        SenseSentence(["place"], [Occurrence(0, 1, "take%2", ["take%2:1"])]),
+    ]
+    sums = add_up_senses(embedder, sentences, {"take%2"})
+    first, second = embedder.embed_layers([sentence.words for sentence in sentences])
+    expected = first[:, 1:].mean(1) + second[:, 0]
+    assert list(sums) == ["take%2"]
+    np.testing.assert_allclose(sums["take%2"]["take%2:1"][:3], expected, rtol=0, atol=1e-5)
+    average = sums["take%2"]["take%2:1"][3]
+    np.testing.assert_allclose(average, expected.mean(0), rtol=0, atol=1e-5)
+
+
+def test_a_sense_counts_where_it_is_one_of_the_right_ones(data):
+    files = [data / "wsd" / name for name in FILES["wsd"]]
+    columns = probe_senses(small_embedder(), files, None)
+    # bank: both senses have the same vectors, so the first; belong to: unseen; odd: a wrong one.
+    assert columns == {"sense F1": pytest.approx([1 / 3] * 5)}
+
+
+def test_the_table_has_a_line_for_each_layer_and_their_average(model, data, tmp_path, capsys):
+    output = tmp_path / "probes.json"
+    options = ["--model", model, "--json", str(output)]
+    main([*options, *folders(data, "ewt", "conll", "wsd")])
+    header, _, *lines, blank, machine = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert [row[0] for row in rows] == ["baseline", "0", "1", "2", "average"]
+    columns = json.loads(output.read_text())["columns"]
+    assert [cell.strip() for cell in header.split("|")[2:-1]] == list(columns)
+    assert list(columns) == [
+        "POS accuracy",
+        "entity accuracy",
+        "entity micro F1",
+        "entity macro F1",
+        "sense F1",
+    ]
+    assert rows[0][1:] == ["100.0", "100.0", "100.0", "100.0", "33.3"]
+    assert (blank, machine.startswith("`python -m runs.layer_probes --model ")) == ("", True)
+
+
+def test_fewer_sentences_are_for_training_only_and_are_told(model, data, capsys):
+    main(["--model", model, "--sentences", "1", *folders(data, "ewt")])
+    out = capsys.readouterr().out
+    # Of five words three are seen with their tags; the new ones are taken for the first tag.
+    assert "| baseline | 60.0 |" in out
+    assert " --sentences 1 " in out
+
+
+def test_each_absent_file_is_a_line(model, data):
+    (data / "ewt" / FILES["ewt"][1]).unlink()
+    (data / "wsd" / FILES["wsd"][0]).unlink()
+    with pytest.raises(SystemExit) as ended:
+        main(["--model", model, *folders(data, "ewt", "conll", "wsd")])
+    first, second = str(ended.value).splitlines()
+    assert first.startswith(str(data / "ewt" / FILES["ewt"][1]) + ": is not there")
+    assert second.startswith(str(data / "wsd" / FILES["wsd"][0]) + ": is not there")
+
+
+def test_at_least_one_data_set_is_needed(capsys):
+    with pytest.raises(SystemExit):
+        main([])
+    assert "no data is given" in capsys.readouterr().err
