@@ -1,8 +1,4 @@
-"""The main job, from a model's files to a file of vectors: `make demo`.
-
-No trained model ships with this version, so the demo makes a tiny one with random weights. What it
-shows is the way, not the quality of the vectors.
-"""
+"""The main job on the bundled model, from a text to a file of vectors: `make demo`."""
 
 from __future__ import annotations
 
@@ -12,36 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-
-from elmokit import BiLM, ModelConfig
-from elmokit.config import CharacterEncoderConfig
-from elmokit.conversion import write_pair
-from elmokit.formats.native import SavedModel
 from elmokit.formats.vectors import read_vectors
 
 FOLDER = Path("demo")
 SAMPLE = """\
-He sat on the river bank .
-She opened a bank account .
-
-Die Katze saß auf der Fensterbank .
-은행에 계좌를 열었다 .
+They rested on the grassy bank of the river .
+The village lies on the east bank of the stream .
+She borrowed the money from a bank in the city .
 """
-
-
-def make_published_files(folder: Path) -> None:
-    """Write a tiny random model as AllenNLP's options.json and weights.hdf5."""
-    torch.manual_seed(0)
-    config = ModelConfig(
-        CharacterEncoderConfig(filters=((1, 16), (2, 16), (3, 32), (4, 64))),
-        token_size=32,
-        cell_size=128,
-        cell_clip=3.0,
-        projection_clip=3.0,
-    )
-    weights = BiLM(config).state_dict()
-    write_pair(SavedModel(config, weights, tokenizer="whitespace"), folder, force=True)
+CLOZE = "The cat is looking out of the ___ ."
 
 
 def run(*arguments: str) -> None:
@@ -52,27 +27,23 @@ def run(*arguments: str) -> None:
 
 def show(path: str) -> None:
     """Print what a file of vectors holds."""
+    print("  line, (layers, words, size), sentence")
     for number, item in enumerate(read_vectors(path)):
         print(f"  {number}  {item.vectors.shape!s:<12} {item.sentence}")
 
 
 def main() -> None:
-    """Make a model, convert it, embed a sample with it, compare two words."""
+    """Embed a sample, compare a word in its sentences, fill a gap."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    print("No trained model is bundled yet: this demo makes a tiny one with RANDOM weights.")
-    files = FOLDER / "published"
-    make_published_files(files)
-    options, weights = str(files / "options.json"), str(files / "weights.hdf5")
-    model, text, vectors = (str(FOLDER / name) for name in ("model", "sample.txt", "sample.h5"))
+    FOLDER.mkdir()
+    text, vectors = str(FOLDER / "sample.txt"), str(FOLDER / "sample.h5")
     Path(text).write_text(SAMPLE, encoding="utf-8")
-    run("convert", options, weights, model)
-    run("info", model)
-    run("embed", text, "-o", vectors, "--layers", "all", "--model", model)
-    print("  line, (layers, words, size), sentence")
+    run("info")
+    run("embed", text, "-o", vectors, "--layers", "all")
     show(vectors)
-    first, second, *_ = SAMPLE.splitlines()
-    run("compare", "bank", first, second, "--model", model)
-    print(f"\nThe files are in {FOLDER}/. The weights are random: only the way is real.")
+    run("compare", "bank", *SAMPLE.splitlines())
+    run("predict", CLOZE, "--candidates", "window,aquarium,pool,cycling")
+    print(f"\nThe text and its vectors are in {FOLDER}/.")
 
 
 if __name__ == "__main__":

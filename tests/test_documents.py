@@ -6,6 +6,7 @@ from elmokit.cli import elmo
 from runs.command_line_reference import reference
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+READMES = ("README.md", "README.ko.md")
 
 
 def test_the_command_line_reference_is_what_help_says():
@@ -24,3 +25,19 @@ def test_every_folder_of_the_package_is_in_architecture_and_readme():
     for document in ("ARCHITECTURE.md", "README.md"):
         text = (REPOSITORY / document).read_text(encoding="utf-8")
         assert not [name for name in folders if name not in text and name != "__pycache__"]
+
+
+def test_both_readmes_have_the_same_sections_and_code():
+    pages = [(REPOSITORY / name).read_text(encoding="utf-8") for name in READMES]
+    headings, examples = (
+        [[line for line in page.splitlines() if line.startswith(start)] for page in pages]
+        for start in ("## ", ">>> ")
+    )
+    assert len(headings[0]) == len(headings[1])
+    english, korean = ([line.split("#")[0].strip() for line in lines] for lines in examples)
+    assert english == korean
+
+
+def test_no_number_is_missing_in_the_readmes():
+    for name in READMES:
+        assert "@@" not in (REPOSITORY / name).read_text(encoding="utf-8"), name

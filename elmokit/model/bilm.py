@@ -14,6 +14,7 @@ from elmokit.model.character_encoder import CharacterEncoder
 from elmokit.model.lstm import LSTMStack, LSTMState
 from elmokit.model.packing import Packing, pack
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
+from elmokit.model.without_values import without_values
 from elmokit.model.word_encoder import WordEncoder
 
 DirectionName = Literal["forward", "backward"]
@@ -74,7 +75,7 @@ class BiLM(nn.Module):
     @classmethod
     def from_weights(cls, config: ModelConfig, weights: Mapping[str, Tensor]) -> BiLM:
         """A model that takes the given tensors as its own, without making random ones first."""
-        with torch.device("meta"):
+        with without_values():
             bilm = cls(config)
         bilm.load_state_dict(weights, assign=True)
         return bilm

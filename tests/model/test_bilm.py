@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from small_models import small_bilm, small_config
@@ -195,3 +198,11 @@ def test_fast_is_near_exact_and_does_not_depend_on_batch_mates(monkeypatch, way)
     assert near.min() > 0.99
     assert not torch.equal(fast.vectors, exact.vectors)
     torch.testing.assert_close(fast.vectors[:, 1, :4], alone.vectors[:, 0], atol=1e-5, rtol=0)
+
+
+def test_a_model_from_weights_does_not_import_the_compiler():
+    code = (
+        "import sys; from elmokit import Embedder; Embedder.load(); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmokit import Embedder, LanguageModel
+from elmokit.bundled import BUNDLED_MODELS, ENGLISH_SMALL, bundled_folder
+from elmokit.conversion import convert_model
+from elmokit.errors import FormatError, InputError
+from elmokit.formats.json_files import read_object
+from elmokit.formats.models import describe, read_model
+from elmokit.formats.native import parameter_count
+
+REPOSITORY = Path(__file__).parent.parent
+SENTENCES = [["He", "sat", "on", "the", "river", "bank", "."], ["She", "opened", "an", "account"]]
+MOST_BYTES = 30_000_000
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    return Embedder.load()
+
+
+@pytest.fixture(scope="module")
+def language_model() -> LanguageModel:
+    return LanguageModel.load()
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the bundled model, for tests that damage it."""
+    return Path(shutil.copytree(bundled_folder(ENGLISH_SMALL), tmp_path / "copy"))
+
+
+def test_embedder_loads_without_a_name(embedder: Embedder) -> None:
+    layers = embedder.embed_layers(SENTENCES)
+    assert [value.shape[:2] for value in layers] == [(3, 7), (3, 4)]
+    assert 256 <= layers[0].shape[2] <= 512
+    assert all(np.isfinite(value).all() for value in layers)
+
+
+def test_loading_twice_gives_the_same_bytes(embedder: Embedder) -> None:
+    again = Embedder.load(ENGLISH_SMALL)
+    for name, value in embedder.bilm.state_dict().items():
+        assert torch.equal(value, again.bilm.state_dict()[name]), name
+    for first, second in zip(embedder.embed(SENTENCES), again.embed(SENTENCES), strict=True):
+        assert first.tobytes() == second.tobytes()
+
+
+def test_name_may_be_written_large() -> None:
+    assert describe(read_model("English-Small")) == describe(read_model())
+
+
+def test_folder_of_the_same_name_here_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ENGLISH_SMALL).mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"holds neither config\.json"):
+        Embedder.load(ENGLISH_SMALL)
+
+
+def test_weights_alone_are_refused() -> None:
+    with pytest.raises(InputError, match=r"weights come with their options; name both files"):
+        Embedder.load(weights="weights.hdf5")
+
+
+def test_damaged_weights_are_found_out(copied: Path) -> None:
+    weights = copied / "weights.safetensors"
+    contents = bytearray(weights.read_bytes())
+    contents[-1] ^= 1
+    weights.write_bytes(contents)
+    with pytest.raises(FormatError, match=r"is damaged: its SHA-256 .*download the folder again"):
+        Embedder.load(copied)
+
+
+def test_weights_that_are_missing_are_named(copied: Path) -> None:
+    (copied / "weights.safetensors").unlink()
+    with pytest.raises(FormatError, match=r"weights\.safetensors: is missing"):
+        LanguageModel.load(copied)
+
+
+def test_folders_are_those_named_and_small() -> None:
+    shipped = [path for path in bundled_folder(ENGLISH_SMALL).parent.iterdir() if path.is_dir()]
+    assert {path.name for path in shipped} - {"__pycache__"} == set(BUNDLED_MODELS)
+    for name in BUNDLED_MODELS:
+        assert sum(file.stat().st_size for file in bundled_folder(name).iterdir()) <= MOST_BYTES
+
+
+def test_weights_are_stored_in_half_precision() -> None:
+    assert (
+        read_object(bundled_folder(ENGLISH_SMALL) / "config.json")["weights"]["dtype"] == "float16"
+    )
+
+
+def test_vocabulary_is_large_and_in_order(language_model: LanguageModel) -> None:
+    vocabulary = language_model.vocabulary
+    assert len(vocabulary) >= 30_000
+    assert vocabulary.counts is not None
+    counts = list(vocabulary.counts)[3:]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_more_likely_than_guessing_by_frequency(language_model: LanguageModel) -> None:
+    words = "The city was founded by the Romans in the second century and has a large harbour ."
+    perplexity = language_model.perplexity([words.split()])
+    assert perplexity.forward < 200
+    assert perplexity.backward < 200
+
+
+def test_words_in_order_are_likelier_than_the_same_words_shuffled(
+    language_model: LanguageModel,
+) -> None:
+    words = "She opened the door and looked out of the window at the garden .".split()  # noqa: SIM905
+    shuffled = [words[place] for place in np.random.default_rng(0).permutation(len(words))]
+    in_order, disordered = (language_model.perplexity([one]).mean for one in (words, shuffled))
+    assert in_order < disordered / 4
+
+
+def test_cat_looks_out_of_the_window(language_model: LanguageModel) -> None:
+    before, after = ["The", "cat", "is", "looking", "out", "of", "the"], ["."]
+    candidates = ["aquarium", "cycling", "pool", "window"]
+    ranked = language_model.rank(before, candidates, after)
+    assert ranked[0].word == "window"
+    assert all(one.known for one in ranked)
+
+
+def test_bank_of_a_river_is_nearer_to_its_like_than_to_one_for_money(embedder: Embedder) -> None:
+    river, shore, money = (
+        embedder.embed_layers([words])[0][:, words.index("bank")]
+        for words in (
+            ["They", "walked", "along", "the", "bank", "of", "the", "river", "."],
+            ["The", "village", "lies", "on", "the", "east", "bank", "of", "the", "stream", "."],
+            ["He", "borrowed", "the", "money", "from", "a", "bank", "in", "London", "."],
+        )
+    )
+
+    def cosine(one: np.ndarray, other: np.ndarray) -> float:
+        return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+    assert cosine(river[0], shore[0]) == pytest.approx(1.0)
+    assert cosine(river[2], shore[2]) > cosine(river[2], money[2])
+
+
+def test_bundled_model_is_converted_like_any_other(tmp_path: Path) -> None:
+    with pytest.warns(match="an adaptive softmax has no place"):
+        convert_model([ENGLISH_SMALL], tmp_path / "pair")
+    options, weights = tmp_path / "pair" / "options.json", tmp_path / "pair" / "weights.hdf5"
+    for ours, theirs in zip(
+        Embedder.load().embed(SENTENCES),
+        Embedder.load(options, weights).embed(SENTENCES),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_card_tells_what_people_must_know() -> None:
+    saved = read_model()
+    for needed in (
+        "CC BY-SA 3.0",
+        "public domain",
+        "perplexity",
+        "Kneser-Ney",
+        "WikiText-2",
+        "zero",
+        "carry",
+        "warm",
+        "bias",
+        "runs/english-small.toml",
+        f"{parameter_count(saved.weights):,}",
+        f"{saved.config.softmax_words:,}",
+    ):
+        assert needed in saved.card, needed
+    assert not re.search(r"\bTODO\b|\?\?", saved.card)
+
+
+def test_wheel_holds_the_model(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        source.mkdir(exist_ok=True)
+        shutil.copy(REPOSITORY / name, source / name)
+    shutil.copytree(
+        REPOSITORY / "elmokit", source / "elmokit", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(source)], check=True)
+    (wheel,) = tmp_path.glob("elmokit-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        for file in bundled_folder(ENGLISH_SMALL).iterdir():
+            packed = archive.read(f"elmokit/bundled/{ENGLISH_SMALL}/{file.name}")
+            assert packed == file.read_bytes(), file.name
