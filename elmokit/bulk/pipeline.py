@@ -170,7 +170,7 @@ class Run:
         """Compute and keep all chunks that are missing; give how many there are in all."""
         count = self.finished.chunks
         self.restore(count)
-        chunks = prefetch(cut(self.source, self.finished, self.tokens_per_chunk()))
+        chunks = prefetch(cut(self.source, self.finished, tokens_per_chunk(self.computer)))
         with (
             closing(chunks),  # type: ignore[type-var]
             closing(Seen(self.spool.folder, count)) as seen,
@@ -204,10 +204,6 @@ class Run:
             self.embedder.learn_words(learnt)
         if self._carries:
             self.computer.restore(self.spool.state(chunks - 1) if chunks else None)
-
-    def tokens_per_chunk(self) -> int:
-        """How many tokens a chunk may have: fewer where a word's vectors are large."""
-        return max(1, min(TOKENS_PER_CHUNK, BYTES_PER_CHUNK // self.computer.bytes_per_word))
 
     def arrays_of(self, chunk: Chunk, seen: Seen) -> list[Array]:
         """The array of each sentence: found where it was computed before, or computed."""
@@ -299,6 +295,11 @@ class Run:
                 written=written,
             )
         )
+
+
+def tokens_per_chunk(computer: Computer) -> int:
+    """How many tokens a chunk may have: fewer where a word's vectors are large."""
+    return max(1, min(TOKENS_PER_CHUNK, BYTES_PER_CHUNK // computer.bytes_per_word))
 
 
 def cut(source: Input, finished: Finished, tokens: int) -> Iterator[Chunk]:

@@ -32,14 +32,13 @@ from elmokit.bulk.compute import Computer
 from elmokit.bulk.inputs import Input
 from elmokit.bulk.parts import SUFFIX, Message, Part, Parts, PartWriter
 from elmokit.bulk.pipeline import (
-    BYTES_PER_CHUNK,
-    TOKENS_PER_CHUNK,
     Report,
     VectorSettings,
     check_not_input,
     check_output,
     description_of,
     facts_of,
+    tokens_per_chunk,
 )
 from elmokit.bulk.shards import Shard, shards_of, with_first_rows
 from elmokit.bulk.spool import Spool
@@ -96,7 +95,8 @@ def embed_with_ray(
     check_compression(output, settings.compression)
     check_not_input(output, source)
     layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
-    shards = shards_of(source, tokens_per_chunk(embedder, layers, settings))
+    computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
+    shards = shards_of(source, tokens_per_chunk(computer))
     target = Path(os.path.abspath(output))
     facts = ray_facts(embedder, source, settings)
     spool = Spool(target, facts, pooled=settings.pool != "none")
@@ -149,12 +149,6 @@ def check_spreadable(embedder: Embedder, source: Input, output: str | Path) -> N
         )
     if source.streamed:
         raise InputError("a stream cannot be read by other machines; save it in a file first")
-
-
-def tokens_per_chunk(embedder: Embedder, layers: str | Mix, settings: VectorSettings) -> int:
-    """How many tokens a part may have: fewer where a word's vectors are large."""
-    computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
-    return max(1, min(TOKENS_PER_CHUNK, BYTES_PER_CHUNK // computer.bytes_per_word))
 
 
 def ray_facts(embedder: Embedder, source: Input, settings: VectorSettings) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from small_models import small_embedder
 from elmokit.bulk import pipeline
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bulk.pipeline import VectorSettings, embed_files
-from elmokit.bulk.spool import Chunk, Finished, Spool, parts_of
+from elmokit.bulk.spool import Chunk, Spool, parts_of
 from elmokit.bulk.summary import Progress
 from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
@@ -238,13 +238,9 @@ def test_sizes_of_chunks_and_threads_change_nothing(
             np.testing.assert_allclose(one, two, atol=TOLERANCE)
 
 
-def test_memory_of_a_chunk_bounds_its_words(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_a_chunk_bounds_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "BYTES_PER_CHUNK", 10 * 12 * 4)
-    embedder = small_embedder()
-    computer = pipeline.Computer(embedder)
-    spool = Spool("unused", {}, pooled=False)
-    run = pipeline.Run(embedder, computer, spool, source_of(text), Finished(), None)
-    assert run.tokens_per_chunk() == 10
+    assert pipeline.tokens_per_chunk(pipeline.Computer(small_embedder())) == 10
 
 
 def test_an_existing_output_is_kept_unless_forced(text: Path, tmp_path: Path) -> None:

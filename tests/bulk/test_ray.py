@@ -13,6 +13,7 @@ import torch
 from small_models import small_bilm
 
 from elmokit import Embedder
+from elmokit.bulk import pipeline
 from elmokit.bulk import ray as engine
 from elmokit.bulk import shards as shards_module
 from elmokit.bulk.inputs import InputSettings, open_input
@@ -309,7 +310,7 @@ def machines_of(parts: Parts) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own are not ours to mend
 def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr(engine, "TOKENS_PER_CHUNK", TOKENS)
+    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", TOKENS)
     files, settings = write_text(tmp_path, files=1, lines=200), VectorSettings(pool="mean")
     local = embed_files(
         embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet", settings
@@ -345,7 +346,7 @@ def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatc
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_lost_with_a_machine_that_is_killed_half_way(tmp_path, monkeypatch, cluster):
     cluster, second = cluster
-    monkeypatch.setattr(engine, "TOKENS_PER_CHUNK", TOKENS)
+    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", TOKENS)
     monkeypatch.setattr(shards_module, "BYTES_PER_SHARD", 1)
     files = write_text(tmp_path, files=3, lines=400)
     local = embed_files(embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet")

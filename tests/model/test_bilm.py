@@ -205,4 +205,4 @@ def test_a_model_from_weights_does_not_import_the_compiler():
         "import sys; from elmokit import Embedder; Embedder.load(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
