@@ -90,9 +90,13 @@ class Spool:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Have the folder to oneself for the time of a block."""
+        """Have the folder to oneself for the time of a block; it goes if nothing came of it."""
         with claim(self.folder / LOCK):
-            yield
+            try:
+                yield
+            finally:
+                if self.folder.exists() and not self._holds_work():
+                    self.remove()
 
     def begin(self, *, resume: bool, force: bool) -> Finished:
         """Find what is finished, or begin anew; what a killed process left over is removed."""

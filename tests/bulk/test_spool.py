@@ -30,8 +30,7 @@ def arrays(*lengths: int) -> list[np.ndarray]:
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
     spool = Spool(tmp_path / "out.h5", FACTS, pooled=False)
-    with spool.claimed():
-        spool.begin(resume=False, force=False)
+    spool.begin(resume=False, force=False)
     return spool
 
 
@@ -134,7 +133,7 @@ def test_a_run_that_was_only_begun_is_begun_again(spool: Spool) -> None:
     (spool.folder / "run.json").unlink()
     (spool.folder / "chunk-00000000").mkdir()  # no record says what it is of
     assert spool.begin(resume=True, force=False) == Finished()
-    assert sorted(path.name for path in spool.folder.iterdir()) == ["lock", "run.json"]
+    assert [path.name for path in spool.folder.iterdir()] == ["run.json"]
 
 
 def test_one_process_at_a_time(spool: Spool, tmp_path: Path) -> None:
@@ -158,3 +157,14 @@ def test_words_are_learnt_again_from_where_they_were_forgotten(spool: Spool) -> 
     assert [known.words for known in spool.learnt(4)] == [["c"], ["d"]]
     assert [known.vectors.max() for known in spool.learnt(4)] == [2, 3]
     assert not list(spool.learnt(0))
+
+
+def test_a_run_that_nothing_came_of_leaves_nothing(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "out.h5", FACTS, pooled=False)
+    with spool.claimed():
+        spool.begin(resume=False, force=False)
+    assert not list(tmp_path.iterdir())
+    with spool.claimed():
+        spool.begin(resume=False, force=False)
+        spool.write(chunk(0, "a"), arrays(1), {}, NEW)
+    assert spool.folder.exists()
