@@ -12,7 +12,6 @@ sentence, from the words of the sentence alone. A word outside the vocabulary is
 from __future__ import annotations
 
 import argparse
-import resource
 import shlex
 import sys
 import time
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.kneser_ney import KneserNey, Row
 from benchmarks.machine import describe
+from elmokit.bulk.summary import peak_memory
 from elmokit.directions import target_id
 from elmokit.errors import ElmoError
 from elmokit.prediction import PerplexitySums
@@ -104,7 +104,8 @@ def measure(run: PretrainConfig, orders: list[int]) -> None:
         if len(texts) > 1:
             print_result("all of it", order, together(results))
     seconds = time.perf_counter() - started
-    print(f"\n{seconds:,.0f} s for {2 * len(orders)} models, {peak_gigabytes():.1f} GB at most")
+    memory = (peak_memory() or 0) / 1e9
+    print(f"\n{seconds:,.0f} s for {2 * len(orders)} models, {memory:.1f} GB at most")
 
 
 def read_held_out(corpus: CorpusConfig, vocabulary: Vocabulary) -> Iterable[HeldOut]:
@@ -173,12 +174,6 @@ def print_result(name: str, order: int, sums: PerplexitySums) -> None:
         f"| {result.targets:,} | {result.unknown / result.words:.2%} |",
         flush=True,
     )
-
-
-def peak_gigabytes() -> float:
-    """The most memory that this process has had."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
 if __name__ == "__main__":

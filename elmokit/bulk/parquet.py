@@ -10,6 +10,7 @@ from typing import Any
 from elmokit.bulk.lines import no_text
 from elmokit.bulk.tables import Columns, Row, id_of, text_or_words
 from elmokit.errors import FormatError, InputError
+from elmokit.formats.vectors_parquet import import_pyarrow
 from elmokit.text.corpus import Errors
 
 BATCH_ROWS = 256
@@ -71,12 +72,12 @@ class ParquetFile:
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         """The file as pyarrow has it, whose errors become one line."""
-        arrow, parquet = _pyarrow(self.path)
+        arrow = import_pyarrow(self.path)
         try:
             if not self.path.stat().st_size:
                 raise no_text(self.path)
             # With a buffer, a group of rows is read as it is used, not as a whole.
-            with parquet.ParquetFile(str(self.path), buffer_size=BUFFER_BYTES) as file:
+            with arrow.parquet.ParquetFile(str(self.path), buffer_size=BUFFER_BYTES) as file:
                 yield file
         except (arrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
@@ -87,18 +88,6 @@ class ParquetFile:
             raise FormatError(
                 f"{self.path}: is not a whole Parquet file ({why}); get it anew"
             ) from error
-
-
-def _pyarrow(path: Path) -> tuple[Any, Any]:
-    """The library for Parquet files, which is an extra."""
-    try:
-        import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError:
-        raise InputError(
-            f'{path}: reading .parquet files needs one more library: pip install "elmokit[parquet]"'
-        ) from None
-    return pyarrow, pyarrow.parquet
 
 
 def _groups_from(file: Any, start: int) -> tuple[list[int], int]:
@@ -123,7 +112,7 @@ def _values(array: Any) -> list[Any]:
 
     pyarrow would decode them too, but not say which row is no UTF-8.
     """
-    import pyarrow
+    import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     for type in (pyarrow.large_binary(), pyarrow.list_(pyarrow.large_binary())):
         try:

@@ -37,7 +37,7 @@ class Room(NamedTuple):
 
 
 class Hdf5Writer:
-    """Adds datasets by h5py's low-level calls: a third of the time for short ones.
+    """Adds datasets by h5py's low-level calls, which cost less where they are short and many.
 
     Equal arrays make equal files: nothing in them is of the time of day.
 

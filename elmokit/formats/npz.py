@@ -1,7 +1,7 @@
 """NPZ files of any number of arrays, in constant memory.
 
-Python's zipfile keeps a record of every member in memory: half a kilobyte for each sentence. Here
-the directory is kept on disk until it is written, and read where it lies.
+Python's zipfile keeps a record of every member in memory, so of every sentence. Here the directory
+is kept on disk until it is written, and read where it lies.
 """
 
 from __future__ import annotations

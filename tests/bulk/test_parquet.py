@@ -169,4 +169,4 @@ def test_missing_library_names_the_install(tmp_path, monkeypatch):
     with pytest.raises(InputError) as caught:
         rows(path)
     assert str(caught.value).startswith(str(path))
-    assert 'pip install "elmokit[parquet]"' in str(caught.value)
+    assert "pip install 'elmokit[parquet]'" in str(caught.value)
