@@ -47,26 +47,21 @@ class Report:
     """All that was found."""
 
     model: str
-    states: dict[str, Senses]
-    controls: Senses
+    states: dict[str, dict[str, Senses]]  # by set of items, then by state
     typos: dict[str, list[Nearness]]
     relatives: dict[str, list[Nearness]]
     perplexities: dict[str, Perplexity]
 
     @property
-    def senses(self) -> Senses:
-        """Those of sentences that stand alone, as embedders start by default."""
-        return self.states["zero"]
+    def senses(self) -> dict[str, Senses]:
+        """Those of sentences that stand alone, as embedders start by default; by set of items."""
+        return {name: states["zero"] for name, states in self.states.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
             "model": self.model,
-            "states": {state: senses.to_dict() for state, senses in self.states.items()},
-            "controls": self.controls.to_dict()["scores"],
-            "items": [
-                item_numbers(self.senses, number) for number in range(len(self.senses.items))
-            ],
+            "senses": {name: sense_numbers(states) for name, states in self.states.items()},
             "typos": spelling_numbers(self.typos),
             "relatives": spelling_numbers(self.relatives),
             "perplexities": {state: one.to_dict() for state, one in self.perplexities.items()},
@@ -77,12 +72,21 @@ def check(embedder: Embedder, model: str, questions: Questions, text: str | None
     """Ask a model everything."""
     return Report(
         model,
-        check_states(embedder, questions.items),
-        surface_controls(questions.items),
+        {name: check_states(embedder, items) for name, items in questions.items.items()},
         check_spellings(embedder, questions.typos),
         check_spellings(embedder, questions.relatives),
         check_perplexities(embedder, text) if text else {},
     )
+
+
+def sense_numbers(states: Mapping[str, Senses]) -> dict[str, Any]:
+    """The scores of a set in each state and by its surface, and every item's cosines."""
+    senses = states["zero"]
+    return {
+        "states": {state: found.to_dict() for state, found in states.items()},
+        "controls": surface_controls(senses.items).to_dict()["scores"],
+        "items": [item_numbers(senses, number) for number in range(len(senses.items))],
+    }
 
 
 def item_numbers(senses: Senses, number: int) -> dict[str, Any]:
@@ -108,13 +112,13 @@ def document(report: Report, failures: bool) -> str:
     """The whole report as Markdown."""
     parts = [
         f"# Context check of {report.model}",
-        senses_part(report.senses, report.controls),
+        senses_part(report.senses),
         spellings_part("Typos", "the typo", "change", report.typos),
         spellings_part("Relatives", "the derived word", "kind", report.relatives),
         states_part(report.states, report.perplexities),
     ]
     if failures:
-        parts.append(failures_part(report.senses))
+        parts += [failures_part(name, senses) for name, senses in report.senses.items()]
     return "\n\n".join(parts)
 
 
@@ -124,8 +128,24 @@ def table(header: Sequence[str], rows: Iterable[str]) -> str:
     return "\n".join([*lines, *(f"| {row} |" for row in rows)])
 
 
-def senses_part(senses: Senses, controls: Senses) -> str:
-    """Each layer's share of right items, in all and by kind."""
+def senses_part(sets: Mapping[str, Senses]) -> str:
+    """Each layer's share of right items in each set, in all and by kind."""
+    return "\n\n".join(
+        [
+            "## Senses",
+            "A word in three sentences. Right is cosine(anchor, same sense) > cosine(anchor, other "
+            "sense), from state zero; a tie counts ½, so a static vector gets 50 %. Everyday: "
+            "sentences as a dictionary has them. Balanced: harder ones, in which the words around "
+            "and the place say nothing. Intervals are Wilson's. No model: by how much the "
+            "sentences look alike instead.",
+            *(part for name, senses in sets.items() for part in set_part(name, senses)),
+        ]
+    )
+
+
+def set_part(name: str, senses: Senses) -> tuple[str, str, str]:
+    """The heading, the table and the best layer of one set."""
+    controls = surface_controls(senses.items)
     kinds = (None, *KINDS)
     header = ["layer"]
     for kind in kinds:
@@ -136,16 +156,8 @@ def senses_part(senses: Senses, controls: Senses) -> str:
         for layer in part.likeness
     ]
     words = len({item.word for item in senses.items})
-    return "\n\n".join(
-        [
-            "## Senses",
-            f"{len(senses.items)} items, {words} words. Right is cosine(anchor, same sense) > "
-            "cosine(anchor, other sense), from state zero; a tie counts ½, so a static vector gets "
-            "50 %. Intervals are Wilson's. No model: by how much the sentences look alike instead.",
-            table(header, rows),
-            best_line(senses),
-        ]
-    )
+    heading = f"### {name.capitalize()}: {len(senses.items)} items, {words} words"
+    return heading, table(header, rows), best_line(senses)
 
 
 def best_line(senses: Senses) -> str:
@@ -182,29 +194,32 @@ def spellings_part(
     )
 
 
-def states_part(states: Mapping[str, Senses], perplexities: Mapping[str, Perplexity]) -> str:
-    """The best layer in each state, and the perplexity where there is a text."""
-    header = ["state", "best layer", "senses", "95 %"]
-    rows = [
-        f"{state} | {senses.best} | {senses.score(senses.best).cells()}"
-        for state, senses in states.items()
-    ]
+def states_part(
+    sets: Mapping[str, Mapping[str, Senses]], perplexities: Mapping[str, Perplexity]
+) -> str:
+    """The best layer of each set in each state, and the perplexity where there is a text."""
+    header = ["state"]
+    for name in sets:
+        header += [f"{name}: best layer", "senses", "95 %"]
     notes = (
         "Carry: the sentences are read one after another in a shuffled order, each from what those "
         "before it have left. Warm: each is read twice. The layer is chosen as above, for each."
     )
+    rows = {state: [state] for states in sets.values() for state in states}
+    for states in sets.values():
+        for state, senses in states.items():
+            rows[state] += [senses.best, senses.score(senses.best).cells()]
     if perplexities:
         header.append(f"perplexity of the first {MOST_SENTENCES:,} held-out sentences")
-        means = {state: f"{found.mean:,.2f}" for state, found in perplexities.items()}
-        rows = [
-            f"{row} | {means.get(state, 'none')}" for state, row in zip(states, rows, strict=True)
-        ]
+        for state, cells in rows.items():
+            found = perplexities.get(state)
+            cells.append(f"{found.mean:,.2f}" if found else "none")
         notes += " None: a language model does not read what it is to predict, so not twice."
-    return "\n\n".join(["## States", notes, table(header, rows)])
+    return "\n\n".join(["## States", notes, table(header, map(" | ".join, rows.values()))])
 
 
-def failures_part(senses: Senses) -> str:
-    """The items that the best layer gets wrong, the worst first."""
+def failures_part(name: str, senses: Senses) -> str:
+    """The items of a set that its best layer gets wrong, the worst first."""
     likeness = senses.likeness[senses.best]
     wrong = [number for number, point in enumerate(senses.points(senses.best)) if point < 1]
     wrong.sort(key=lambda number: likeness[number, 0] - likeness[number, 1])
@@ -214,7 +229,7 @@ def failures_part(senses: Senses) -> str:
         sentences = " | ".join(" ".join(words) for words in item.sentences)
         rows.append(f"{item.word} | {item.kind} | {same:.3f} | {other:.3f} | {sentences}")
     header = ["word", "kind", "cosine same", "cosine other", "anchor", "same", "other"]
-    return "\n\n".join([f"## Failures in {senses.best}", table(header, rows)])
+    return "\n\n".join([f"## Failures: {name}, {senses.best}", table(header, rows)])
 
 
 def main() -> None:

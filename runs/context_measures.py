@@ -33,6 +33,7 @@ Likeness = NDArray[np.float64]
 """How like the anchor the same sense and the other sense are: (items, 2)."""
 
 QUESTIONS = Path(__file__).parent / "data" / "context_pairs.toml"
+SETS = ("everyday", "balanced")
 KINDS = ("noun/noun", "noun/verb")
 TIE = 1e-6
 """Cosines no farther apart than this are equal: a static vector differs by float noise."""
@@ -63,7 +64,7 @@ class Pair(NamedTuple):
 class Questions(NamedTuple):
     """All that a model is asked."""
 
-    items: tuple[Item, ...]
+    items: dict[str, tuple[Item, ...]]  # by set
     typos: dict[str, list[Pair]]
     relatives: dict[str, list[Pair]]
 
@@ -72,7 +73,7 @@ def read_questions(path: Path = QUESTIONS) -> Questions:
     """Read the file of questions."""
     contents = tomllib.loads(path.read_text(encoding="utf-8"))
     return Questions(
-        tuple(map(item_of, contents["senses"])),
+        {name: tuple(map(item_of, contents[name])) for name in SETS},
         pairs_of(contents["typos"]),
         pairs_of(contents["relatives"]),
     )

@@ -16,6 +16,7 @@ from runs import context_check, context_measures
 from runs.context_check import Report, document
 from runs.context_measures import (
     KINDS,
+    SETS,
     Item,
     Nearness,
     Pair,
@@ -37,6 +38,7 @@ from runs.context_measures import (
 )
 
 QUESTIONS = read_questions()
+ALL_ITEMS = [item for items in QUESTIONS.items.values() for item in items]
 PAIRS = [*QUESTIONS.typos.items(), *QUESTIONS.relatives.items()]
 
 
@@ -62,16 +64,21 @@ FAKE = Senses(
 # The questions
 
 
-def test_there_are_enough_questions_of_every_kind():
-    assert len(QUESTIONS.items) >= 70
-    assert len({item.word for item in QUESTIONS.items}) >= 30
+@pytest.mark.parametrize("name", SETS)
+def test_there_are_enough_items_of_every_kind(name: str):
+    items = QUESTIONS.items[name]
+    assert len(items) >= 70
+    assert len({item.word for item in items}) >= 30
     for kind in KINDS:
-        assert sum(item.kind == kind for item in QUESTIONS.items) >= 30
+        assert sum(item.kind == kind for item in items) >= 30
+
+
+def test_there_are_enough_spellings():
     for kinds in (QUESTIONS.typos, QUESTIONS.relatives):
         assert sum(map(len, kinds.values())) >= 40
 
 
-@pytest.mark.parametrize("item", QUESTIONS.items, ids=lambda item: f"{item.word} {item.kind}")
+@pytest.mark.parametrize("item", ALL_ITEMS, ids=lambda item: f"{item.word} {item.kind}")
 def test_a_word_stands_once_in_each_sentence_of_its_item(item: Item):
     assert item.kind in KINDS
     for words in item.sentences:
@@ -81,15 +88,18 @@ def test_a_word_stands_once_in_each_sentence_of_its_item(item: Item):
 
 
 def test_no_sentence_comes_twice():
-    sentences = [words for item in QUESTIONS.items for words in item.sentences]
+    sentences = [words for item in ALL_ITEMS for words in item.sentences]
     assert len(set(sentences)) == len(sentences)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_surface_of_the_sentences_does_not_give_the_sense_away(kind: str):
-    controls = surface_controls(QUESTIONS.items)
-    for name in controls.likeness:
-        assert controls.score(name, kind).share == pytest.approx(0.5, abs=0.06), name
+@pytest.mark.parametrize(("name", "margin"), [("balanced", 0.06), ("everyday", 0.1)])
+def test_the_surface_of_the_sentences_does_not_give_the_sense_away(
+    name: str, margin: float, kind: str
+):
+    controls = surface_controls(QUESTIONS.items[name])
+    for clue in controls.likeness:
+        assert controls.score(clue, kind).share == pytest.approx(0.5, abs=margin), clue
 
 
 @pytest.mark.parametrize(("kind", "pairs"), PAIRS, ids=[kind for kind, _ in PAIRS])
@@ -133,7 +143,7 @@ def test_the_best_layer_has_the_most_points_and_is_the_lowest_of_equals():
 
 
 def test_a_static_vector_scores_exactly_one_half():
-    senses = check_senses(small_embedder(), QUESTIONS.items[:6])
+    senses = check_senses(small_embedder(), ALL_ITEMS[:6])
     assert senses.score("layer 0 (static)").share == 0.5
     assert set(senses.points("layer 1")) <= {0, 1}
 
@@ -269,9 +279,9 @@ def test_a_word_written_as_it_is_would_be_nearer_than_all():
 
 def report(**changes: object) -> Report:
     nearness = {"swapped": [Nearness(Pair("bank", "bnak"), 0.75)]}
-    states = {"zero": FAKE, "carry": FAKE, "warm": FAKE}
+    states = {"balanced": {"zero": FAKE, "carry": FAKE, "warm": FAKE}}
     settings = {"typos": nearness, "relatives": nearness, "perplexities": {}} | changes
-    return Report("a model", states, surface_controls(ITEMS), **settings)  # type: ignore[arg-type]
+    return Report("a model", states, **settings)  # type: ignore[arg-type]
 
 
 def test_the_document_names_the_best_layer_and_how_it_was_chosen():
@@ -300,11 +310,11 @@ def test_perplexities_fill_a_column_where_there_is_a_text():
 
 def test_failures_are_the_items_without_a_whole_point_the_worst_first():
     senses = Senses(ITEMS, {"layer 1": np.array([[0.5, 0.5], [0.1, 0.4]])})
-    text = context_check.failures_part(senses)
+    text = context_check.failures_part("balanced", senses)
     rows = [line for line in text.splitlines() if "noun/" in line]
     assert [row.split(" | ")[0] for row in rows] == ["| mat", "| bank"]
     assert "0.100 | 0.400 | the cat on the mat | a mat . | they mat the river |" in rows[0]
-    assert "| mat |" not in context_check.failures_part(FAKE)
+    assert "| mat |" not in context_check.failures_part("balanced", FAKE)
 
 
 def test_the_command_prints_a_document_and_writes_its_numbers(
@@ -313,13 +323,16 @@ def test_the_command_prints_a_document_and_writes_its_numbers(
     lengths = ["".join(letters) for letters in ("ab" * 3, "cd" * 4, "ef" * 5, "gh" * 2)]
     model = write_language_model(tmp_path / "model", Vocabulary([*WORDS, *lengths]))
     numbers = tmp_path / "numbers.json"
-    monkeypatch.setattr(context_check, "read_questions", lambda: QUESTIONS._replace(items=ITEMS))
+    monkeypatch.setattr(
+        context_check, "read_questions", lambda: QUESTIONS._replace(items={"balanced": ITEMS})
+    )
     monkeypatch.setattr(sys, "argv", ["", "--model", model, "--json", str(numbers), "--failures"])
     context_check.main()
     assert capsys.readouterr().out.startswith(f"# Context check of {model}\n\n## Senses\n")
     found = json.loads(numbers.read_text())
-    assert found["states"]["zero"]["scores"]["layer 0 (static)"]["all"]["share"] == 0.5
-    assert [one["word"] for one in found["items"]] == ["bank", "mat"]
+    senses = found["senses"]["balanced"]
+    assert senses["states"]["zero"]["scores"]["layer 0 (static)"]["all"]["share"] == 0.5
+    assert [one["word"] for one in senses["items"]] == ["bank", "mat"]
     assert set(found["typos"]["scores"]) == {*QUESTIONS.typos, "all"}
 
 
