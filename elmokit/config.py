@@ -43,6 +43,26 @@ def check_clip(name: str, value: object) -> None:
         raise ConfigError(f"{name} is {value!r}; it must be a positive number, or None for no clip")
 
 
+def check_number(name: str, value: object, least: float = 0.0, below: float = math.inf) -> None:
+    """Refuse anything but a number from `least` up to, not including, `below`."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not least <= value < below:  # type: ignore[operator]
+        upper = "" if below == math.inf else f" and below {below:g}"
+        raise ConfigError(f"{name} is {value!r}; it must be a number of at least {least:g}{upper}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse anything but true and false."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}; use true or false")
+
+
+def check_file_name(name: str, value: object) -> None:
+    """Refuse anything but the name of a file, or None."""
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{name} is {value!r}; give the name of a file")
+
+
 @dataclass(frozen=True)
 class CharacterEncoderConfig:
     """Words from their characters: embedding, convolutions, highways, projection."""

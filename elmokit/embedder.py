@@ -19,6 +19,7 @@ from elmokit.carried_state import StateArrays, state_arrays, state_from_arrays
 from elmokit.config import ModelConfig, Precision, State, check_choice, check_size
 from elmokit.device_memory import unless_out_of_memory
 from elmokit.errors import InputError
+from elmokit.fingerprint import fingerprint
 from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
 from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
@@ -152,6 +153,10 @@ class Embedder:
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.bilm.parameters()).device
+
+    def fingerprint(self) -> str:
+        """SHA-256 of everything in the model that its vectors depend on."""
+        return fingerprint(self.bilm, self.vocabulary)
 
     @property
     def cache_hit_rate(self) -> float:

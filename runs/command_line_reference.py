@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,13 +20,20 @@ def reference() -> str:
         "Made from `--help` by `runs/command_line_reference.py`.",
         "",
     ]
-    for name, command in {"elmo": elmo, **elmo.commands}.items():
-        title = name if command is elmo else f"elmo {name}"
+    for title, command in commands("elmo", elmo):
         context = click.Context(
             command, info_name=title, terminal_width=100, help_option_names=["-h", "--help"]
         )
         parts += [f"## {title}", "", "```text", command.get_help(context), "```", ""]
     return "\n".join(parts)
+
+
+def commands(title: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """A command and those inside it, each with its whole name."""
+    yield title, command
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from commands(f"{title} {name}", inner)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_intermixed_args()
     if arguments.one is not None:
-        from elmokit.pretraining.config import parse_setting
+        from elmokit.settings import parse_setting
 
         settings = dict(map(parse_setting, arguments.one.split()))
         settings |= {"corpus.train": arguments.train, "corpus.valid": arguments.valid}

@@ -24,6 +24,7 @@ from elmokit.cli.perplexity import perplexity
 from elmokit.cli.predict import predict
 from elmokit.cli.pretrain import pretrain
 from elmokit.cli.score import score
+from elmokit.cli.task import task
 from elmokit.cli.vocabulary import vocabulary
 from elmokit.errors import ElmoError, ElmoWarning, StoppedError
 
@@ -45,7 +46,7 @@ def elmo() -> None:
 
 
 COMMANDS = (
-    compare, convert, download, embed, finetune, info, perplexity, predict, pretrain, score,
+    compare, convert, download, embed, finetune, info, perplexity, predict, pretrain, score, task,
     vocabulary,
 )  # fmt: skip
 for command in COMMANDS:

@@ -53,53 +53,33 @@ def training_options(function: Function) -> Function:
 
 def settings_of(settings: tuple[str, ...], **more: Any) -> dict[str, Any]:
     """Settings by dotted name, those of flags of their own where they are given."""
-    from elmokit.pretraining.config import parse_setting
+    from elmokit.settings import parse_setting
 
     named = {name.replace("__", "."): value for name, value in more.items()}
     given = {name: value for name, value in named.items() if value not in (None, [])}
     return dict(map(parse_setting, settings)) | given
 
 
-class Shown(Report):
-    """Shows a run: a line that renews itself on a terminal, plain lines elsewhere."""
+class Lines:
+    """A line that renews itself on a terminal, plain lines elsewhere."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.terminal = sys.stderr.isatty()
-        self._preparing = Passes("preparing the text", quiet)
         self._shown = 0.0
         self._open_line = False
 
-    def preparing(self, done: int, total: int | None) -> None:
-        """Bytes of text that have been prepared."""
-        self._preparing(done, total)
+    def due(self) -> bool:
+        """Whether the last line that does not stay is old enough for another."""
+        now = time.monotonic()
+        if now - self._shown < SECONDS_BETWEEN_LINES[self.terminal]:
+            return False
+        self._shown = now
+        return True
 
     def note(self, message: str) -> None:
         """Something worth a line."""
         self.line(message)
-
-    def training(self, report: TrainingReport) -> None:
-        """Some steps of training are done."""
-        now = time.monotonic()
-        last = report.step == report.steps
-        if now - self._shown < SECONDS_BETWEEN_LINES[self.terminal] and not last:
-            return
-        self._shown = now
-        loss = "sampled loss" if report.sampled else "loss"
-        self.line(
-            f"step {report.step:,} of {report.steps:,}, epoch {report.epoch:.2f}, "
-            f"{report.words_per_second:,.0f} words/s, {duration(report.seconds_left)} left, "
-            f"{loss} {report.loss_forward:.3f} forward {report.loss_backward:.3f} backward",
-            stays=not self.terminal,
-        )
-
-    def validation(self, step: int, perplexity: Perplexity, best: bool) -> None:
-        """The held-out text was read."""
-        mark = ", the best so far" if best else ""
-        self.line(
-            f"step {step:,}: held-out perplexity {perplexity.mean:,.2f} "
-            f"(forward {perplexity.forward:,.2f}, backward {perplexity.backward:,.2f}){mark}"
-        )
 
     def line(self, text: str, stays: bool = True) -> None:
         """Write a line, over the one that does not stay."""
@@ -116,6 +96,38 @@ class Shown(Report):
         """Leave the cursor at the start of a line."""
         if self._open_line:
             click.echo(err=True)
+
+
+class Shown(Lines, Report):
+    """Shows a run."""
+
+    def __init__(self, quiet: bool) -> None:
+        super().__init__(quiet)
+        self._preparing = Passes("preparing the text", quiet)
+
+    def preparing(self, done: int, total: int | None) -> None:
+        """Bytes of text that have been prepared."""
+        self._preparing(done, total)
+
+    def training(self, report: TrainingReport) -> None:
+        """Some steps of training are done."""
+        if not self.due() and report.step != report.steps:
+            return
+        loss = "sampled loss" if report.sampled else "loss"
+        self.line(
+            f"step {report.step:,} of {report.steps:,}, epoch {report.epoch:.2f}, "
+            f"{report.words_per_second:,.0f} words/s, {duration(report.seconds_left)} left, "
+            f"{loss} {report.loss_forward:.3f} forward {report.loss_backward:.3f} backward",
+            stays=not self.terminal,
+        )
+
+    def validation(self, step: int, perplexity: Perplexity, best: bool) -> None:
+        """The held-out text was read."""
+        mark = ", the best so far" if best else ""
+        self.line(
+            f"step {step:,}: held-out perplexity {perplexity.mean:,.2f} "
+            f"(forward {perplexity.forward:,.2f}, backward {perplexity.backward:,.2f}){mark}"
+        )
 
 
 def duration(seconds: float) -> str:

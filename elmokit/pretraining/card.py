@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from elmokit.formats.checkpoints import Checkpoint
 from elmokit.formats.native import SavedModel, model_card
 from elmokit.prediction import Perplexity
-from elmokit.pretraining.checkpoints import Checkpoint
 from elmokit.pretraining.config import PretrainConfig, TrainingConfig
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,11 +13,15 @@ from elmokit.config import (
     WordEncoderConfig,
     check_choice,
     check_clip,
+    check_file_name,
+    check_flag,
     check_known,
+    check_number,
     check_size,
     make,
 )
 from elmokit.errors import ConfigError, InputError
+from elmokit.settings import change_setting, make_table
 from elmokit.text.corpus import Errors
 
 Optimiser = Literal["adagrad", "adamw"]
@@ -33,32 +36,12 @@ MOST_WORDS = 2**31 - 1
 """Of a vocabulary: prepared text has ids of 32 bits."""
 
 
-def check_number(name: str, value: object, least: float = 0.0, below: float = math.inf) -> None:
-    """Refuse anything but a number from `least` up to, not including, `below`."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not least <= value < below:  # type: ignore[operator]
-        upper = "" if below == math.inf else f" and below {below:g}"
-        raise ConfigError(f"{name} is {value!r}; it must be a number of at least {least:g}{upper}")
-
-
-def check_flag(name: str, value: object) -> None:
-    """Refuse anything but true and false."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}; use true or false")
-
-
 def check_names(name: str, value: object) -> tuple[str, ...]:
     """File names and patterns as a tuple; one alone needs no list."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
         raise ConfigError(f"{name} is {value!r}; give a list of files, folders or patterns")
     return tuple(names)
-
-
-def check_file_name(name: str, value: object) -> None:
-    """Refuse anything but the name of a file, or None."""
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{name} is {value!r}; give the name of a file")
 
 
 @dataclass(frozen=True)
@@ -256,7 +239,7 @@ class PretrainConfig:
         check_known(cls, values)
         values = dict(values)
         for name, kind in TABLES.items():
-            values[name] = _make_table(kind, name, values.get(name, {}))
+            values[name] = make_table(kind, name, values.get(name, {}))
         model = values.get("model")
         if not isinstance(model, Mapping):
             raise ConfigError(f"model is {model!r}; it must be a table of settings: [model]")
@@ -292,15 +275,6 @@ TABLES: dict[str, type] = {
 }
 
 
-def _make_table(kind: type, name: str, values: object) -> Any:
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{name} is {values!r}; it must be a table of settings: [{name}]")
-    try:
-        return make(kind, values)
-    except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
-
-
 def read_run(path: str | Path, settings: Mapping[str, Any] | None = None) -> PretrainConfig:
     """Read a run's TOML file; `settings`, by dotted name, take the place of what it says."""
     try:
@@ -325,34 +299,5 @@ def apply_settings(values: dict[str, Any], settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         other = {"training.epochs": "training.steps", "training.steps": "training.epochs"}.get(name)
         if other is not None and value is not None and other not in settings:
-            _set(values, other.split("."), None)
-        _set(values, name.split("."), value)
-
-
-def _set(values: dict[str, Any], names: list[str], value: Any) -> None:
-    """Set one setting, None taking it away."""
-    for name in names[:-1]:
-        values = values.setdefault(name, {})
-        if not isinstance(values, dict):
-            raise ConfigError(f"{'.'.join(names)}: {name} is not a table of settings")
-    if value is None:
-        values.pop(names[-1], None)
-    else:
-        values[names[-1]] = value
-
-
-def parse_setting(text: str) -> tuple[str, Any]:
-    """A setting from the command line, its value read as TOML, or as a text where that fails.
-
-    No value takes the setting away.
-
-    >>> parse_setting("training.rows=64"), parse_setting("training.schedule=cosine")
-    (('training.rows', 64), ('training.schedule', 'cosine'))
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise InputError(f"{text!r} is not a setting; write name=value, as in training.rows=64")
-    try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name.strip(), value.strip() or None
+            change_setting(values, other.split("."), None)
+        change_setting(values, name.split("."), value)

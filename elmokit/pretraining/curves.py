@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.errors import InputError
-from elmokit.formats.files import write_atomically
+from elmokit.formats.pictures import check_picture_name, new_figure, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Metrics = Sequence[Mapping[str, Any]]
 Numbers = NDArray[np.float64]
 
-FORMATS = {".png": "png", ".svg": "svg"}
 COLOURS = {"forward": "#1f6fb4", "backward": "#d9730d", "mean": "#2b2b2b", "rate": "#5a8f3c"}
 PANEL_HEIGHTS = {"loss": 3.0, "perplexity": 3.0, "rate": 1.2}  # inches
 SMOOTHED_PART = 40  # each smoothed point is the mean of this part of the curve
@@ -43,12 +42,8 @@ def draw_curves(metrics: Metrics, path: str | Path, title: str = "") -> None:
         path: The file to write; its suffix decides the format.
         title: What to write above.
     """
-    path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: curves are drawn as .png or .svg; give a name that ends so")
-    figure = _figure(metrics, title)
-    with write_atomically(path) as temporary:
-        figure.savefig(temporary, format=FORMATS[path.suffix.lower()], dpi=150)
+    check_picture_name(path)
+    write_figure(_figure(metrics, title), path)
 
 
 def _figure(metrics: Metrics, title: str) -> Figure:
@@ -56,15 +51,8 @@ def _figure(metrics: Metrics, title: str) -> Figure:
     panels = _panels(metrics)
     if not panels:
         raise InputError("there are no curves to draw: no loss or perplexity was measured yet")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            'matplotlib is not installed; run: pip install "elmokit[plots]"'
-        ) from error
     heights = [PANEL_HEIGHTS[name] for name in panels]
-    # Without pyplot, which would choose a window system and keep each figure alive.
-    figure = Figure(figsize=(8, sum(heights) + 0.8), layout="constrained")
+    figure = new_figure(8, sum(heights) + 0.8)
     rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
     for axes, (name, curves) in zip(rows[:, 0], panels.items(), strict=True):
         DRAWN[name](axes, curves)

@@ -13,7 +13,14 @@ import torch
 
 from elmokit.config import CharacterEncoderConfig, EncoderConfig
 from elmokit.errors import ElmoWarning, FormatError, InputError, StoppedError
+from elmokit.formats.checkpoints import (
+    Checkpoint,
+    Checkpoints,
+    check_same_settings,
+    fingerprint,
+)
 from elmokit.formats.files import claim
+from elmokit.formats.metrics_log import METRICS, read_metrics
 from elmokit.formats.models import MODEL_OF_RUN
 from elmokit.formats.native import SavedModel, is_native, write_model
 from elmokit.language_model import LanguageModel, check_vocabulary
@@ -21,17 +28,10 @@ from elmokit.model.bilm import BiLM
 from elmokit.prediction import Perplexity
 from elmokit.pretraining.batches import Reader, SentenceReader, StreamReader, Words
 from elmokit.pretraining.card import training_card
-from elmokit.pretraining.checkpoints import (
-    Checkpoint,
-    Checkpoints,
-    check_same_settings,
-    fingerprint,
-)
 from elmokit.pretraining.config import MAY_CHANGE, CorpusConfig, PretrainConfig
 from elmokit.pretraining.counting import build_vocabulary, check_falling
 from elmokit.pretraining.curves import draw_curves
 from elmokit.pretraining.distributed import Group, join_group
-from elmokit.pretraining.metrics import METRICS, read_metrics
 from elmokit.pretraining.preparation import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.report import Report

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from elmokit.formats.checkpoints import Checkpoint, named, prefixed
+from elmokit.formats.optimiser_memory import optimiser_tensors, restore_optimiser
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.lstm import LSTMState
-from elmokit.pretraining.checkpoints import Checkpoint
 from elmokit.pretraining.distributed import Group
-from elmokit.pretraining.optimisation import optimiser_tensors, restore_optimiser
 from elmokit.pretraining.progress import Progress, Sums
 
 if TYPE_CHECKING:
@@ -63,20 +63,6 @@ def put_back(trainer: Trainer, checkpoint: Checkpoint) -> None:
 def final_weights(checkpoint: Checkpoint, averaged: bool) -> dict[str, Tensor]:
     """The weights that a run gives its user."""
     return named(checkpoint, AVERAGE if averaged else MODEL)
-
-
-def prefixed(prefix: str, tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Tensors of one kind, under the names they have in a checkpoint."""
-    return {prefix + name: value for name, value in tensors}
-
-
-def named(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
-    """Tensors of one kind, under their own names."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in checkpoint.tensors.items()
-        if name.startswith(prefix)
-    }
 
 
 @torch.no_grad()

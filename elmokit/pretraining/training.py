@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.errors import DivergedError, StoppedError
+from elmokit.formats.checkpoints import Checkpoint, Checkpoints
+from elmokit.formats.metrics_log import MetricsLog
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.lstm import LSTMState
 from elmokit.prediction import Perplexity
 from elmokit.prefetch import prefetch
 from elmokit.pretraining.batches import Batch, Reader
-from elmokit.pretraining.checkpoints import Checkpoint, Checkpoints
 from elmokit.pretraining.config import PretrainConfig
 from elmokit.pretraining.distributed import Group
-from elmokit.pretraining.metrics import MetricsLog
 from elmokit.pretraining.objective import Objective
 from elmokit.pretraining.optimisation import (
     AveragedWeights,
@@ -32,8 +32,8 @@ from elmokit.pretraining.optimisation import (
 )
 from elmokit.pretraining.progress import Progress, Sums
 from elmokit.pretraining.report import Report, TrainingReport
-from elmokit.pretraining.signals import Wish, wish_to_stop
 from elmokit.pretraining.snapshots import put_back, take
+from elmokit.signals import Wish, wish_to_stop
 
 Validate = Callable[[BiLM], Perplexity]
 

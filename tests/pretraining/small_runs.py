@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import torch
 
+from elmokit.formats.checkpoints import Checkpoint, Checkpoints
+from elmokit.formats.metrics_log import METRICS, read_metrics
 from elmokit.pretraining import pretrain as run_module
-from elmokit.pretraining.checkpoints import Checkpoint, Checkpoints
 from elmokit.pretraining.config import PretrainConfig, read_run
-from elmokit.pretraining.metrics import METRICS, read_metrics
 from elmokit.pretraining.pretrain import Result, pretrain
 
 Settings = Mapping[str, Any]

@@ -15,9 +15,9 @@ from elmokit.pretraining.config import (
     LoggingConfig,
     PretrainConfig,
     TrainingConfig,
-    parse_setting,
     read_run,
 )
+from elmokit.settings import parse_setting
 
 RECIPES = sorted((Path(__file__).parents[2] / "runs").glob("*.toml"))
 

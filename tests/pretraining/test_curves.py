@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from elmokit.errors import InputError
+from elmokit.formats.metrics_log import MetricsLog, read_metrics
 from elmokit.pretraining import curves as module
 from elmokit.pretraining.curves import Curve, draw_curves, smoothed
-from elmokit.pretraining.metrics import MetricsLog, read_metrics
 
 ROOT = Path(module.__file__).parents[2]
 

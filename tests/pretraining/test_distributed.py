@@ -28,7 +28,7 @@ from pretraining.small_runs import (
     write_text,
 )
 
-from elmokit.pretraining.checkpoints import Checkpoints
+from elmokit.formats.checkpoints import Checkpoints
 
 NOISE = 1e-5
 SETTINGS: dict[str, Any] = {

@@ -11,14 +11,13 @@ from small_models import small_bilm
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from elmokit.formats.optimiser_memory import optimiser_tensors, restore_optimiser
 from elmokit.model.bilm import BiLM
 from elmokit.pretraining.config import TrainingConfig
 from elmokit.pretraining.optimisation import (
     AveragedWeights,
     learning_rate,
     make_optimiser,
-    optimiser_tensors,
-    restore_optimiser,
     set_learning_rate,
 )
 

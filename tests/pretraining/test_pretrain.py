@@ -24,11 +24,11 @@ from elmokit import Embedder, LanguageModel
 from elmokit.config import BEGIN_SENTENCE, END_SENTENCE
 from elmokit.conversion import convert_model
 from elmokit.errors import ElmoWarning, InputError
+from elmokit.formats.metrics_log import METRICS, read_metrics
 from elmokit.formats.native import read_model
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.pretraining.batches import SentenceReader, Words
 from elmokit.pretraining.counting import build_vocabulary
-from elmokit.pretraining.metrics import METRICS, read_metrics
 from elmokit.pretraining.objective import Objective
 from elmokit.pretraining.preparation import prepare_corpus
 from elmokit.pretraining.pretrain import CURVES, pretrain

@@ -29,11 +29,11 @@ from pretraining.small_runs import (
 )
 
 from elmokit.errors import ConfigError, DiskError, DivergedError, ElmoError, ElmoWarning, InputError
+from elmokit.formats import checkpoints as checkpoints_module
+from elmokit.formats.checkpoints import Checkpoints
+from elmokit.formats.metrics_log import METRICS
 from elmokit.model.bilm import BiLMState
-from elmokit.pretraining import checkpoints as checkpoints_module
 from elmokit.pretraining.batches import Batch
-from elmokit.pretraining.checkpoints import Checkpoints
-from elmokit.pretraining.metrics import METRICS
 from elmokit.pretraining.objective import Losses, Objective
 
 STREAM: dict[str, Any] = {"training.dropout": 0.2, "training.steps": 18}

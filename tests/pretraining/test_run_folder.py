@@ -18,10 +18,10 @@ from pretraining.small_runs import (
 )
 
 from elmokit.errors import ConfigError, DivergedError, ElmoWarning, InputError
+from elmokit.formats.checkpoints import Checkpoint, Checkpoints
 from elmokit.formats.files import claim
 from elmokit.formats.models import read_model
 from elmokit.pretraining import training
-from elmokit.pretraining.checkpoints import Checkpoint, Checkpoints
 from elmokit.pretraining.pretrain import best_or_newest
 
 

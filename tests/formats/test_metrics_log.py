@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from elmokit.errors import DiskError, FormatError, InputError
-from elmokit.pretraining import metrics as module
-from elmokit.pretraining.metrics import MetricsLog, read_metrics
+from elmokit.formats import metrics_log as module
+from elmokit.formats.metrics_log import MetricsLog, read_metrics
 
 ROOT = Path(module.__file__).parents[2]
 
@@ -189,7 +189,7 @@ def test_file_that_is_nothing_but_half_a_line_starts_anew(tmp_path: Path) -> Non
 @pytest.mark.skipif(sys.platform == "win32", reason="needs kill")
 def test_process_that_is_killed_loses_no_line_that_it_has_written(tmp_path: Path) -> None:
     program = (
-        "import sys; from elmokit.pretraining.metrics import MetricsLog\n"
+        "import sys; from elmokit.formats.metrics_log import MetricsLog\n"
         "log = MetricsLog(sys.argv[1])\n"
         "for step in range(10**6): log.write(step, 'train', {}); print(step, flush=True)"
     )

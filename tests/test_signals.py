@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from elmokit.pretraining.signals import SIGNALS, wish_to_stop
+from elmokit.signals import SIGNALS, wish_to_stop
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 

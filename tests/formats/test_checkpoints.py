@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from elmokit.errors import ConfigError, DiskError, ElmoError, ElmoWarning, FormatError, InputError
-from elmokit.formats.json_files import read_object
-from elmokit.pretraining import checkpoints as module
-from elmokit.pretraining.checkpoints import (
+from elmokit.formats import checkpoints as module
+from elmokit.formats.checkpoints import (
     Checkpoint,
     Checkpoints,
     check_same_settings,
     fingerprint,
 )
+from elmokit.formats.json_files import read_object
 
 ROOT = Path(module.__file__).parents[2]
 
@@ -536,7 +536,7 @@ def run(program: str, *arguments: str) -> list[dict[str, Any]]:
 KILLED_AT_RANDOM = """
 import json, os, random, signal, sys, time, torch
 from pathlib import Path
-from elmokit.pretraining.checkpoints import Checkpoint, Checkpoints
+from elmokit.formats.checkpoints import Checkpoint, Checkpoints
 torch.set_num_threads(1)
 random.seed(1)
 checkpoints = Checkpoints(sys.argv[1])
@@ -588,7 +588,7 @@ def test_process_killed_at_random_loses_nothing_that_it_reported_as_saved(tmp_pa
 KILLED_EVERYWHERE = """
 import json, os, shutil, sys, torch
 from pathlib import Path
-from elmokit.pretraining.checkpoints import Checkpoint, Checkpoints
+from elmokit.formats.checkpoints import Checkpoint, Checkpoints
 torch.set_num_threads(1)
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir"}
 folder = Path(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Checkpoints of pretraining: a crash at any moment loses neither the newest nor the best."""
+"""Checkpoints of training: a crash at any moment loses neither the newest nor the best."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -53,6 +53,20 @@ class Checkpoint(NamedTuple):
     step: int
     tensors: dict[str, Tensor]  # flat names: "model.forward_lstm.layers.0.bias", "optimiser.…"
     values: dict[str, Any]  # what JSON can hold: data position, settings, best perplexity
+
+
+def prefixed(prefix: str, tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Tensors of one kind, under the names they have in a checkpoint."""
+    return {prefix + name: value for name, value in tensors}
+
+
+def named(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
+    """Tensors of one kind, under their own names."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in checkpoint.tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 class Checkpoints:

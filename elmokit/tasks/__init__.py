@@ -1,0 +1,1 @@
+"""Task networks on ELMo: one loop that trains, scores and saves them all."""

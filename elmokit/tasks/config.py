@@ -1,0 +1,363 @@
+"""The settings of a task: what it reads, the network, how it is trained; presets for each name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
+
+from elmokit.config import (
+    check_choice,
+    check_clip,
+    check_file_name,
+    check_flag,
+    check_known,
+    check_number,
+    check_size,
+    make,
+)
+from elmokit.errors import ConfigError
+from elmokit.settings import change_setting, make_table
+
+Kind = Literal["text", "tags", "pair"]
+Column = str | int
+ElmoPlace = Literal["none", "input", "output", "both"]
+NetworkName = Literal["pooled", "biattentive", "tagger", "esim"]
+Layers = Literal["mix", "top"] | int
+Pool = Literal["mean", "max"]
+Optimiser = Literal["adamw"]
+Preset = Literal["small", "paper"]
+Tables = dict[str, dict[str, Any]]
+"""Settings by table and name."""
+
+NETWORKS: dict[Kind, tuple[NetworkName, ...]] = {
+    "text": ("pooled", "biattentive"),
+    "tags": ("tagger",),
+    "pair": ("esim",),
+}
+"""The networks that can learn a kind of task."""
+NAMED_LAYERS = ("mix", "top")
+
+
+@dataclass(frozen=True)
+class FilesConfig:
+    """How files of examples are read."""
+
+    format: str | None = None
+    """csv, tsv, jsonl, trees, columns or conllu; None for what the name of a file says."""
+    encoding: str = "utf-8"
+    tokenizer: str | None = None
+    """What splits raw text: `default` or `whitespace`; None for what the biLM was trained with."""
+    header: bool = True
+    """Whether the first line of a table names its columns."""
+    label: Column | None = None
+    """The column of the labels, by name or by number from 1; of CoNLL-U, upos or xpos. None for
+    the usual one."""
+    texts: tuple[Column, ...] = ()
+    """The columns of the text, of both texts of a pair, or of words; none for the usual ones."""
+    phrases: bool = False
+    """Train on every labelled phrase of SST trees, not on whole sentences alone."""
+    shortest_phrase: int = 1
+    """The fewest words of a phrase that is trained on."""
+
+    def __post_init__(self) -> None:
+        for name in ("format", "encoding"):
+            check_file_name(name, getattr(self, name))
+        if self.tokenizer is not None:
+            check_choice("tokenizer", self.tokenizer, ("default", "whitespace"))
+        check_flag("header", self.header)
+        check_flag("phrases", self.phrases)
+        check_size("shortest_phrase", self.shortest_phrase)
+        texts = self.texts if isinstance(self.texts, list | tuple) else (self.texts,)
+        for column in (*texts, *([] if self.label is None else [self.label])):
+            if isinstance(column, bool) or not isinstance(column, str | int):
+                raise ConfigError(f"{column!r} is no column; give its name, or its number from 1")
+        object.__setattr__(self, "texts", tuple(texts))
+
+
+@dataclass(frozen=True)
+class InputConfig:
+    """What the network knows of each word."""
+
+    static: str | None = None
+    """A file of word vectors, GloVe's or word2vec's; None for none."""
+    static_trainable: bool = False
+    lowercase: bool = True
+    """Look a word up in lower case where the file does not have it as it is."""
+    characters: bool = False
+    """Features of a word's characters that the task learns."""
+    elmo: ElmoPlace = "input"
+    """Where ELMo joins: the network's input, the output of its recurrent layer, or both."""
+    layers: Layers = "mix"
+    """`mix`: all, their weights learnt. `top`, or a number: this one alone, 0 the token layer."""
+    per_direction: bool = False
+    """Whether the mix weighs both directions of a layer separately."""
+    mix_penalty: float = 0.0
+    """The paper's lambda: a large one keeps the mix near a plain average."""
+    elmo_dropout: float = 0.5
+    dropout: float = 0.0
+    """Of everything that is joined at the input."""
+    finetune_bilm: bool = False
+    """Train the biLM too. Then its layers are computed anew for every batch."""
+
+    def __post_init__(self) -> None:
+        check_file_name("static", self.static)
+        for name in ("static_trainable", "lowercase", "characters"):
+            check_flag(name, getattr(self, name))
+        for name in ("per_direction", "finetune_bilm"):
+            check_flag(name, getattr(self, name))
+        check_choice("elmo", self.elmo, get_args(ElmoPlace))
+        self._check_layers()
+        check_number("mix_penalty", self.mix_penalty)
+        check_number("elmo_dropout", self.elmo_dropout, below=1.0)
+        check_number("dropout", self.dropout, below=1.0)
+        if self.elmo in ("none", "output") and self.static is None and not self.characters:
+            raise ConfigError(
+                f"elmo is {self.elmo!r}, so words need vectors of their own; give a file of static "
+                "vectors (--static FILE), or set inputs.characters=true"
+            )
+        if self.finetune_bilm and not self.uses_elmo:
+            raise ConfigError("finetune_bilm is true but elmo is 'none'; choose one of them")
+
+    def _check_layers(self) -> None:
+        if self.layers != "mix" and self.per_direction:
+            raise ConfigError("per_direction weighs all layers, and one was chosen; use 'mix'")
+        if self.layers in NAMED_LAYERS:
+            return
+        if isinstance(self.layers, str):
+            allowed = ", ".join(map(repr, NAMED_LAYERS))
+            raise ConfigError(f"layers is {self.layers!r}; use {allowed}, or the number of a layer")
+        check_size("layers", self.layers, least=0)
+
+    @property
+    def uses_elmo(self) -> bool:
+        """Whether there is a biLM at all."""
+        return self.elmo != "none"
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The task's own network."""
+
+    name: NetworkName = "pooled"
+    """`pooled`, `biattentive` (texts), `tagger` (tags of words), `esim` (pairs)."""
+    hidden: int = 256
+    """Cells of each direction of its LSTMs; of `pooled`, the size of its dense layer."""
+    layers: int = 1
+    """LSTM layers of a tagger."""
+    dropout: float = 0.5
+    pool: Pool = "mean"
+    """What `pooled` makes of all words."""
+    crf: bool = True
+    """Whether a tagger scores whole sequences of tags, or each tag by itself."""
+
+    def __post_init__(self) -> None:
+        check_choice("name", self.name, get_args(NetworkName))
+        check_size("hidden", self.hidden)
+        check_size("layers", self.layers)
+        check_number("dropout", self.dropout, below=1.0)
+        check_choice("pool", self.pool, get_args(Pool))
+        check_flag("crf", self.crf)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train."""
+
+    epochs: int = 20
+    """The most epochs."""
+    patience: int = 4
+    """Stop after so many epochs in which the score on dev was not better."""
+    batch_tokens: int = 2048
+    """The most words in a batch, padding counted."""
+    batch_examples: int = 64
+    """The most examples in a batch."""
+    optimiser: Optimiser = "adamw"
+    learning_rate: float = 0.001
+    bilm_learning_rate: float = 0.0001
+    """That of a biLM that is trained too."""
+    rate_factor: float = 1.0
+    """What the learning rates are multiplied by after an epoch without a better score."""
+    weight_decay: float = 0.0
+    """Of matrices only."""
+    clip: float | None = 5.0
+    """The largest norm of all gradients together."""
+    fraction: float = 1.0
+    """Train on this part of the examples alone, whose choice does not depend on the seed."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "patience", "batch_tokens", "batch_examples"):
+            check_size(name, getattr(self, name))
+        check_choice("optimiser", self.optimiser, get_args(Optimiser))
+        for name in ("learning_rate", "bilm_learning_rate", "rate_factor", "weight_decay"):
+            check_number(name, getattr(self, name))
+        check_clip("clip", self.clip)
+        check_number("fraction", self.fraction)
+        if not 0 < self.fraction <= 1:
+            raise ConfigError(f"fraction is {self.fraction!r}; it must be above 0 and at most 1")
+        check_size("seed", self.seed, least=0)
+
+
+TABLES: dict[str, type] = {
+    "files": FilesConfig,
+    "inputs": InputConfig,
+    "network": NetworkConfig,
+    "training": TrainingConfig,
+}
+MAY_CHANGE = ("training.epochs", "training.patience")
+"""What a resumed run may have otherwise than its checkpoint: how long."""
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """All settings of a task."""
+
+    name: str
+    """One of the catalogue: spam, sst, ner, pos, nli."""
+    kind: Kind
+    files: FilesConfig = field(default_factory=FilesConfig)
+    inputs: InputConfig = field(default_factory=InputConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, get_args(Kind))
+        fitting = NETWORKS[self.kind]
+        if self.network.name not in fitting:
+            raise ConfigError(
+                f"network.name is {self.network.name!r}, which does not learn {self.name}; "
+                f"use {' or '.join(map(repr, fitting))}"
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TaskConfig:
+        """From plain values, refusing unknown keys by name."""
+        check_known(cls, values)
+        tables = {
+            name: make_table(kind, name, values.get(name, {})) for name, kind in TABLES.items()
+        }
+        return make(cls, {**values, **tables})
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON; `from_dict` is its inverse."""
+        return asdict(self)
+
+
+class NamedTask(NamedTuple):
+    """One task of the catalogue."""
+
+    kind: Kind
+    says: str  # in a few words, for people
+    presets: Mapping[Preset, Tables]
+
+
+SMALL_TAGGER: Tables = {
+    "inputs": {"characters": True, "elmo_dropout": 0.3, "dropout": 0.3, "mix_penalty": 0.01},
+    "network": {"name": "tagger", "hidden": 100, "dropout": 0.3},
+    "training": {"epochs": 12, "patience": 3, "batch_tokens": 1024, "batch_examples": 32},
+}
+PAPER_TAGGER: Tables = {
+    "inputs": {
+        "characters": True,
+        "static_trainable": True,
+        "elmo_dropout": 0.5,
+        "mix_penalty": 0.1,
+    },
+    "network": {"name": "tagger", "hidden": 200, "layers": 2, "dropout": 0.5},
+    "training": {"epochs": 75, "patience": 25, "batch_tokens": 4096, "batch_examples": 64},
+}
+NO_CRF = {"crf": False}
+
+CATALOGUE: dict[str, NamedTask] = {
+    "spam": NamedTask(
+        "text",
+        "a text's class, from the mean of its word vectors: spam or ham",
+        {
+            "small": {
+                "inputs": {"elmo_dropout": 0.1},
+                "network": {"name": "pooled", "hidden": 256, "dropout": 0.2},
+                "training": {"epochs": 15, "patience": 4, "batch_examples": 60},
+            },
+            # The well-known tutorial's: a dense layer of 256, batches of 60, one epoch.
+            "paper": {
+                "inputs": {"elmo_dropout": 0.0},
+                "network": {"name": "pooled", "hidden": 256, "dropout": 0.0},
+                "training": {"epochs": 1, "batch_examples": 60, "batch_tokens": 100_000},
+            },
+        },
+    ),
+    "sst": NamedTask(
+        "text",
+        "a sentence's sentiment, with a biattentive classification network",
+        {
+            "small": {
+                "inputs": {"elmo_dropout": 0.4, "dropout": 0.2, "mix_penalty": 0.001},
+                "network": {"name": "biattentive", "hidden": 100, "dropout": 0.4},
+                "training": {"epochs": 12, "patience": 4, "learning_rate": 0.0005},
+            },
+            "paper": {
+                "files": {"phrases": True, "shortest_phrase": 4},
+                "inputs": {"elmo": "both", "mix_penalty": 0.001},
+                "network": {"name": "biattentive", "hidden": 300, "dropout": 0.5},
+                "training": {"epochs": 20, "patience": 5, "learning_rate": 0.0001},
+            },
+        },
+    ),
+    "ner": NamedTask(
+        "tags",
+        "named entities in a sentence, with a BiLSTM and a CRF",
+        {"small": SMALL_TAGGER, "paper": PAPER_TAGGER},
+    ),
+    "pos": NamedTask(
+        "tags",
+        "the part of speech of each word, with a BiLSTM",
+        {
+            "small": {**SMALL_TAGGER, "network": {**SMALL_TAGGER["network"], **NO_CRF}},
+            "paper": {**PAPER_TAGGER, "network": {**PAPER_TAGGER["network"], **NO_CRF}},
+        },
+    ),
+    "nli": NamedTask(
+        "pair",
+        "whether one sentence follows from another, with ESIM",
+        {
+            "small": {
+                "inputs": {"elmo_dropout": 0.3, "mix_penalty": 0.001},
+                "network": {"name": "esim", "hidden": 100, "dropout": 0.3},
+                "training": {"epochs": 15, "patience": 4, "rate_factor": 0.5},
+            },
+            "paper": {
+                "inputs": {"elmo": "both", "mix_penalty": 0.001},
+                "network": {"name": "esim", "hidden": 300, "dropout": 0.5},
+                "training": {
+                    "epochs": 75,
+                    "patience": 5,
+                    "batch_tokens": 4096,
+                    "batch_examples": 32,
+                    "learning_rate": 0.0004,
+                    "rate_factor": 0.5,
+                    "weight_decay": 0.0001,
+                },
+            },
+        },
+    ),
+}
+"""The tasks by name. Sizes `paper` are those of the ELMo paper's supplement; `small` trains in
+minutes on two cores."""
+
+
+def task_config(
+    name: str, preset: Preset = "small", settings: Mapping[str, Any] | None = None
+) -> TaskConfig:
+    """The settings of a named task; `settings`, by dotted name, take the place of the preset's.
+
+    >>> task_config("ner", settings={"network.hidden": 50}).network.hidden
+    50
+    """
+    check_choice("task", name, tuple(CATALOGUE))
+    check_choice("preset", preset, get_args(Preset))
+    task = CATALOGUE[name]
+    tables: dict[str, Any] = {table: dict(values) for table, values in task.presets[preset].items()}
+    for setting, value in (settings or {}).items():
+        change_setting(tables, setting.split("."), value)
+    return TaskConfig.from_dict({**tables, "name": name, "kind": task.kind})

@@ -1,0 +1,54 @@
+"""Examples through a trained model, batch by batch; how good its answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+
+from elmokit.tasks.batches import ordered_batches, size_of
+from elmokit.tasks.examples import AnyExample
+from elmokit.tasks.scores import Accuracy, Score
+from elmokit.tasks.task import AnyTask, TaskModel
+
+TOKENS, EXAMPLES = 8192, 256
+"""The most in a batch that is only read."""
+
+AnExample = TypeVar("AnExample", bound=AnyExample)
+Answer = TypeVar("Answer")
+
+
+class Evaluation(NamedTuple):
+    """How good a model is on some examples."""
+
+    score: Score
+    confusion: Accuracy
+
+
+def evaluate(task: AnyTask, model: TaskModel[Any], examples: Sequence[AnyExample]) -> Evaluation:
+    """Score prepared examples."""
+    guesses = answers(model, examples, task.guess)
+    return Evaluation(task.score(examples, guesses), task.confusion(examples, guesses))
+
+
+def score(task: AnyTask, model: TaskModel[Any], examples: Sequence[AnyExample]) -> Score:
+    """How good the guesses for prepared examples are."""
+    return task.score(examples, answers(model, examples, task.guess))
+
+
+@torch.no_grad()
+def answers(
+    model: TaskModel[Any],
+    examples: Sequence[AnExample],
+    answer: Callable[[TaskModel[Any], Sequence[AnExample]], list[Answer]],
+) -> list[Answer]:
+    """The answer to each example, in their order; the model is in evaluation mode for it."""
+    was_training = model.training
+    model.eval()
+    found: dict[int, Answer] = {}
+    sizes = [size_of(example) for example in examples]
+    for batch in ordered_batches(sizes, tokens=TOKENS, most=EXAMPLES):
+        found |= zip(batch, answer(model, [examples[n] for n in batch]), strict=True)
+    model.train(was_training)
+    return [found[number] for number in range(len(examples))]

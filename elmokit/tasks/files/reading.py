@@ -1,0 +1,133 @@
+"""Examples of any file: its name and the kind of task say which reader it needs.
+
+| kind | file | read by |
+|---|---|---|
+| text | `.csv`, `.tsv`, `.jsonl`, `.ndjson` | `tables.read_texts` |
+| text | any other | `trees.read_trees` |
+| pair | `.csv`, `.tsv`, `.jsonl`, `.ndjson` | `tables.read_pairs` |
+| tags | `.conllu` | `conllu.read_conllu` |
+| tags | any other but `.csv`, `.jsonl`, `.ndjson` | `columns.read_columns` |
+
+A file whose name says nothing, or the wrong thing, is read with `format`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from elmokit.config import check_choice
+from elmokit.errors import InputError
+from elmokit.tasks.examples import Example
+from elmokit.tasks.files import tables
+from elmokit.tasks.files.columns import read_columns
+from elmokit.tasks.files.conllu import PartOfSpeech, read_conllu
+from elmokit.tasks.files.lines import ENCODING, suffix
+from elmokit.tasks.files.table_columns import TableSettings
+from elmokit.tasks.files.tables import Tokenize, read_pairs, read_texts
+from elmokit.tasks.files.trees import read_trees
+
+Kind = Literal["text", "tags", "pair"]
+"""What a task labels: texts, each word of a sentence, or pairs of texts."""
+Format = Literal["csv", "tsv", "jsonl", "trees", "columns", "conllu"]
+
+FORMATS: dict[Kind, tuple[Format, ...]] = {
+    "text": ("csv", "tsv", "jsonl", "trees"),
+    "tags": ("columns", "conllu"),
+    "pair": ("csv", "tsv", "jsonl"),
+}
+"""The formats that each kind of task can be read from."""
+SUFFIXES: dict[Kind, Mapping[str, Format]] = {
+    "text": tables.SUFFIXES,
+    "tags": {".conllu": "conllu"},
+    "pair": tables.SUFFIXES,
+}
+OTHERS: dict[Kind, Format] = {"text": "trees", "tags": "columns"}
+"""What files with any other suffix are taken for: treebanks and CoNLL files have no usual one."""
+FOREIGN: dict[Kind, tuple[str, ...]] = {
+    "text": (".conllu", ".conll", ".bio", ".iob"),
+    "tags": (".csv", ".jsonl", ".ndjson"),  # but not .tsv: many CoNLL files are named so
+}
+"""Suffixes that a file of another kind of task has."""
+WANTED: dict[Kind, str] = {
+    "text": "labelled texts: a table (.csv, .tsv, .jsonl) or sentiment trees (.txt)",
+    "tags": "tagged words: CoNLL columns (.conll, .txt) or CoNLL-U (.conllu)",
+    "pair": "labelled pairs of texts: a table (.csv, .tsv, .jsonl)",
+}
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How files of examples are read; each format uses what concerns it.
+
+    Attributes:
+        format: None for what the name of a file says.
+        encoding: How the file writes characters as bytes.
+        table: Of a table: what is in which column.
+        word: Of CoNLL columns: the column of the words, from 1, or from -1 for the last.
+        tag: Of CoNLL columns: the column of the tags, likewise.
+        part_of_speech: Of CoNLL-U: the universal tags, or the language's own.
+        phrases: Of trees: every phrase is an example, not only the sentence.
+        unescape: Of trees: write brackets and slashes as they are in running text.
+    """
+
+    format: Format | None = None
+    encoding: str = ENCODING
+    table: TableSettings = field(default_factory=TableSettings)
+    word: int = 1
+    tag: int = -1
+    part_of_speech: PartOfSpeech = "upos"
+    phrases: bool = False
+    unescape: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("format", self.format, (None, *get_args(Format)))
+        check_choice("part_of_speech", self.part_of_speech, get_args(PartOfSpeech))
+
+
+def read_examples(
+    kind: Kind,
+    path: str | Path,
+    settings: FileSettings | None = None,
+    *,
+    tokenize: Tokenize = str.split,
+) -> list[Example]:
+    """The examples of a file, for a task that labels texts, words or pairs of texts.
+
+    Args:
+        kind: What the task labels.
+        path: The file.
+        settings: How it is read.
+        tokenize: Splits the texts of a table into words; other formats have words.
+    """
+    check_choice("kind", kind, get_args(Kind))
+    settings = settings or FileSettings()
+    encoding = settings.encoding
+    match _format(kind, path, settings.format):
+        case "trees":
+            phrases, unescape = settings.phrases, settings.unescape
+            return [*read_trees(path, phrases=phrases, unescape=unescape, encoding=encoding)]
+        case "columns":
+            return [*read_columns(path, word=settings.word, tag=settings.tag, encoding=encoding)]
+        case "conllu":
+            return [*read_conllu(path, tag=settings.part_of_speech, encoding=encoding)]
+        case table:
+            read = read_pairs if kind == "pair" else read_texts
+            options = settings.table
+            return [*read(path, options, tokenize=tokenize, format=table, encoding=encoding)]
+
+
+def _format(kind: Kind, path: str | Path, asked_for: Format | None) -> Format:
+    """The format that a file is read in."""
+    if asked_for is not None:
+        if asked_for not in FORMATS[kind]:
+            raise InputError(f"{path}: is read as {asked_for!r}, but the task needs {WANTED[kind]}")
+        return asked_for
+    ending = suffix(path)
+    found = SUFFIXES[kind].get(ending) or OTHERS.get(kind)
+    if found is None or ending in FOREIGN.get(kind, ()):
+        named = f"a {ending} file" if ending else "without a suffix"
+        raise InputError(f"{path}: is {named}, but the task needs {WANTED[kind]}")
+    return found

@@ -1,0 +1,116 @@
+"""The rows of tables: CSV, TSV and JSON lines, each with the line on which it starts.
+
+In CSV a field between quotation marks may hold commas and line breaks. In TSV a tab ends a field
+and a line break a row, always: quotation marks are part of the text. In JSON lines each line is an
+object, whose keys are the columns. Lines with nothing on them are no rows.
+
+Columns without a name at the end of a header, as the widespread `spam.csv` has them for text that
+spilt over, need not be filled.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from elmokit.errors import FormatError
+from elmokit.tasks.files.lines import Line
+from elmokit.text.corpus import LONGEST_LINE_BYTES
+
+
+class Row(NamedTuple):
+    """The values of a row, and the names of their columns."""
+
+    place: str
+    named_at: str  # the place of the header; its own if there is none
+    names: Sequence[str]  # the numbers from 1 where there is no header
+    values: Sequence[Any]
+
+
+class Fields(NamedTuple):
+    """What a row of CSV or TSV holds."""
+
+    place: str
+    values: list[str]
+
+
+RowReader = Callable[[Sequence[Line], bool], Iterator[Row]]
+
+
+def csv_rows(lines: Sequence[Line], header: bool) -> Iterator[Row]:
+    """The rows of a CSV file."""
+    return _named(_csv_fields(lines), header)
+
+
+def tsv_rows(lines: Sequence[Line], header: bool) -> Iterator[Row]:
+    """The rows of a TSV file."""
+    fields = (Fields(line.place, line.text.split("\t")) for line in lines if line.text)
+    return _named(fields, header)
+
+
+def json_rows(lines: Sequence[Line], header: bool) -> Iterator[Row]:
+    """The rows of JSON lines, whose columns are named always."""
+    for line in lines:
+        if line.text.strip():
+            values = _object(line)
+            yield Row(line.place, line.place, tuple(values), tuple(values.values()))
+
+
+def _csv_fields(lines: Sequence[Line]) -> Iterator[Fields]:
+    # The library's own limit, for all readers in the process, is less than a chapter of a book.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE_BYTES))
+    reader = csv.reader((f"{line.text}\n" for line in lines), strict=True)
+    while reader.line_num < len(lines):
+        place = lines[reader.line_num].place
+        try:
+            values = next(reader)
+        except csv.Error as error:
+            why = str(error).partition(" - ")[0]  # the rest is advice to programmers
+            raise FormatError(
+                f"{place}: is not CSV ({why}); put a field that holds commas, quotation marks or "
+                "line breaks between quotation marks, and double those in it"
+            ) from error
+        if values:
+            yield Fields(place, values)
+
+
+def _named(rows: Iterator[Fields], header: bool) -> Iterator[Row]:
+    """Rows with the names of their columns: of the first row, or else their numbers."""
+    first = next(rows, None)
+    if first is None:
+        return
+    names = tuple(name.strip() for name in first.values)
+    if not header:
+        names = tuple(str(number) for number, _ in enumerate(names, start=1))
+        yield Row(first.place, first.place, names, first.values)
+    for row in rows:
+        _check_width(row, names)
+        values = row.values + [""] * (len(names) - len(row.values))
+        yield Row(row.place, first.place, names, values)
+
+
+def _check_width(row: Fields, names: Sequence[str]) -> None:
+    """Refuse a row that lacks a value for a column with a name, or has more than columns."""
+    count = len(row.values)
+    if count > len(names) or any(names[count:]):
+        raise FormatError(
+            f"{row.place}: has {count} fields, but there are {len(names)} columns; mend the line "
+            "(in a .csv, put a text that holds commas between quotation marks)"
+        )
+
+
+def _object(line: Line) -> dict[str, Any]:
+    """The JSON object on a line."""
+    try:
+        value = json.loads(line.text)
+    except (ValueError, RecursionError) as error:
+        why = str(error).partition(":")[0].partition(";")[0]
+        raise FormatError(
+            f"{line.place}: is not JSON ({why}); each line holds an object"
+        ) from error
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise FormatError(f"{line.place}: holds a {kind}; each line must hold a JSON object")
+    return value

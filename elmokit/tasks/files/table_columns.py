@@ -1,0 +1,151 @@
+"""Which columns of a table hold the label and the texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elmokit.errors import ConfigError, InputError
+from elmokit.tasks.files.rows import Row
+
+Column = str | int
+"""The name of a column or its number: from 1, or from -1 for the last."""
+
+USUAL_LABELS = (
+    ("label",),
+    ("gold_label",),  # SNLI
+    ("entailment_judgment",),  # SICK
+    ("class",),
+    ("category",),
+    ("sentiment",),
+    ("v1",),  # the SMS Spam Collection
+)
+USUAL_TEXTS = (("text",), ("sentence",), ("message",), ("v2",))
+USUAL_PAIRS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("sentence_a", "sentence_b"))
+NUMBER = re.compile(r"-?[1-9][0-9]*")
+COLUMNS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """What a table has in which column.
+
+    Attributes:
+        label: The column with the label; None for the one with a usual name, such as "label".
+        texts: The column with the text, or the two of a pair; none for those with usual names.
+        header: The first line names the columns. If not, they have numbers, and unless others are
+            given the label is column 1 and the texts follow it. (JSON lines name their columns.)
+        labelled: The table has labels. If not, its examples are to be predicted.
+        skip_labels: Rows with such a label are left out, and a warning counts them; None for the
+            "-" of SNLI in a table of pairs.
+    """
+
+    label: Column | None = None
+    texts: tuple[Column, ...] = ()
+    header: bool = True
+    labelled: bool = True
+    skip_labels: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("texts", "skip_labels"):
+            value = getattr(self, name)
+            if isinstance(value, str | int):
+                raise ConfigError(f"{name} is {value!r}; give a list, though it be of one")
+            if value is not None:
+                object.__setattr__(self, name, tuple(value))
+
+
+class Choice(NamedTuple):
+    """Where in a row the values are that are used."""
+
+    label: int | None
+    texts: tuple[int, ...]
+
+
+def choose_columns(
+    rows: Iterable[Row], settings: TableSettings, texts: int
+) -> Iterator[tuple[Row, Choice]]:
+    """Each row, and where its label and its texts are, of which there are one or two."""
+    names: Sequence[str] | None = None
+    for row in rows:
+        if row.names != names:  # which only JSON lines change from row to row
+            names, choice = row.names, _choice(row, settings, texts)
+        yield row, choice
+
+
+def _choice(row: Row, settings: TableSettings, texts: int) -> Choice:
+    _check_count(row, texts, settings.labelled)
+    label = [_position(_label_column(row, settings), row)] if settings.labelled else []
+    positions = [_position(column, row) for column in _text_columns(row, settings, texts)]
+    if len({*label, *positions}) < len(label) + len(positions):
+        raise InputError(f"{row.named_at}: one column is to be used twice; name different ones")
+    return Choice(label[0] if label else None, tuple(positions))
+
+
+def _label_column(row: Row, settings: TableSettings) -> Column:
+    if settings.label is not None:
+        return settings.label
+    return _usual(row, USUAL_LABELS, "the label", "--label-column")[0] if settings.header else 1
+
+
+def _text_columns(row: Row, settings: TableSettings, texts: int) -> Sequence[Column]:
+    if settings.texts and len(settings.texts) != texts:
+        named = ", ".join(map(repr, settings.texts))
+        raise InputError(
+            f"{row.named_at}: the texts are to be in {named}; name {texts} (--text-column)"
+        )
+    if settings.texts:
+        return settings.texts
+    if settings.header:
+        usual, what = (USUAL_TEXTS, "the text") if texts == 1 else (USUAL_PAIRS, "two texts")
+        return _usual(row, usual, what, "--text-column")
+    first = 2 if settings.labelled else 1
+    return range(first, first + texts)
+
+
+def _usual(row: Row, usual: Iterable[tuple[str, ...]], what: str, flag: str) -> tuple[str, ...]:
+    """The names that a row has of those which are usual; capital letters do not matter."""
+    names = {name.casefold(): name for name in row.names}
+    found = [wanted for wanted in usual if names.keys() >= set(wanted)]
+    if len(found) == 1:
+        return tuple(names[name] for name in found[0])
+    problem = "more than one column that may hold" if found else "no column that usually holds"
+    raise InputError(
+        f"{row.named_at}: there is {problem} {what} among {_listed(row.names)}; name it ({flag}), "
+        "or say that the first line names no columns (--no-header)"
+    )
+
+
+def _position(column: Column, row: Row) -> int:
+    """Where a column is: that of the name, or else of the number."""
+    count = row.names.count(str(column))
+    if isinstance(column, str) and count:
+        if count > 1:
+            raise InputError(
+                f"{row.named_at}: there are {count} columns {column!r}; give them different names"
+            )
+        return row.names.index(column)
+    number = int(column) if NUMBER.fullmatch(str(column)) else 0
+    if not 0 < abs(number) <= len(row.names):
+        raise InputError(
+            f"{row.named_at}: there is no column {column!r}; name one of {_listed(row.names)}, or "
+            "count them from 1"
+        )
+    return number - 1 if number > 0 else len(row.names) + number
+
+
+def _check_count(row: Row, texts: int, labelled: bool) -> None:
+    needed = ("a label and " if labelled else "") + ("a text" if texts == 1 else "two texts")
+    if len(row.names) < texts + labelled:
+        raise InputError(
+            f"{row.named_at}: has too few columns ({_listed(row.names)}) for {needed}; put commas "
+            "between them in a .csv, tabs in a .tsv"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    named = [repr(name) for name in names if name]
+    rest = ["…"] if len(named) > COLUMNS_SHOWN else []
+    return ", ".join(named[:COLUMNS_SHOWN] + rest) or "none"

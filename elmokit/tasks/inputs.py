@@ -1,0 +1,292 @@
+"""Sentences to what a task network knows of their words: static vectors, characters, ELMo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmokit.config import check_choice
+from elmokit.embedder import Embedder
+from elmokit.errors import ConfigError, InputError
+from elmokit.model.bilm import BiLM, Layers, remove_markers
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
+from elmokit.reductions import Mix
+from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.layer_store import LayerStore, layer_numbers
+from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.tasks.word_vectors import Sizes, WordVectors
+from elmokit.text.characters import Sentence, check_sentences
+from elmokit.text.vocabulary import BEGIN, END
+from elmokit.token_vectors import encode_words
+
+if TYPE_CHECKING:
+    from elmokit.tasks.config import InputConfig
+
+Place = Literal["none", "input", "output", "both"]
+
+
+class BatchLayers(Protocol):
+    """Where the layers of a batch come from."""
+
+    numbers: tuple[int, ...]
+    size: int
+
+    def __call__(self, sentences: Sequence[Sentence]) -> Layers:
+        """The layers of sentences, (layers, sentences, words, size), and their mask."""
+
+
+class FrozenLayers:
+    """Layers of a biLM that does not learn, out of a store.
+
+    Args:
+        store: What has been computed; the rest it computes when asked.
+        numbers: Which layers.
+    """
+
+    def __init__(self, store: LayerStore, numbers: tuple[int, ...]) -> None:
+        store.check_kept(numbers)
+        self.store = store
+        self.numbers = numbers
+        self.size = store.size
+
+    def __call__(self, sentences: Sequence[Sentence]) -> Layers:
+        """The layers of sentences, (layers, sentences, words, size), and their mask."""
+        return self.store.layers(sentences, self.numbers)
+
+
+class TrainedLayers(nn.Module):
+    """Layers of a biLM that learns with the task; each distinct word is encoded once.
+
+    Its softmax predicts nothing here, and stays as it is.
+
+    Args:
+        embedder: Has the biLM, which is trained in its place.
+        numbers: Which layers.
+    """
+
+    def __init__(self, embedder: Embedder, numbers: tuple[int, ...]) -> None:
+        super().__init__()
+        if embedder.state != "zero":
+            raise InputError(
+                f"a biLM in state {embedder.state!r} cannot be trained with a task; "
+                "load it with state='zero'"
+            )
+        self.bilm = embedder.bilm.requires_grad_(True)
+        if self.bilm.softmax is not None:
+            self.bilm.softmax.requires_grad_(False)
+        self.vocabulary = embedder.vocabulary
+        self.numbers = numbers
+        self.size = embedder.vector_size
+
+    def forward(self, sentences: Sequence[Sentence]) -> Layers:
+        """The layers of sentences, (layers, sentences, words, size), and their mask."""
+        marked = [[BEGIN, *sentence, END] for sentence in sentences]
+        distinct = distinct_words(marked)
+        vectors = encode_words(self.bilm, self.vocabulary, distinct.words)
+        lengths = torch.tensor([len(sentence) for sentence in marked])
+        layers = self.bilm.contextualize(at_each_word(vectors, distinct.rows), lengths).layers
+        return Layers(*remove_markers(layers.vectors[list(self.numbers)], layers.mask))
+
+
+class TaskInputs(nn.Module):
+    """Turns sentences into vectors of their words, joined of all that is given.
+
+    A frozen biLM is no part of this module: neither its parameters nor its state_dict. One that is
+    trained is, as `elmo.bilm`.
+
+    Args:
+        static: Static vectors.
+        characters: Features of characters.
+        elmo: Where the layers of a biLM come from.
+        place: Whether ELMo joins at the network's input, at the output of its recurrent layer, or
+            at both, each with a mix of its own.
+        per_direction: Whether a mix weighs the directions of a layer separately.
+        mix_penalty: The paper's lambda, for `penalty()`.
+        elmo_dropout: Of ELMo's vectors, wherever they join.
+        dropout: Of everything that is joined at the input.
+    """
+
+    def __init__(
+        self,
+        *,
+        static: StaticVectors | None = None,
+        characters: CharacterFeatures | None = None,
+        elmo: BatchLayers | None = None,
+        place: Place = "none",
+        per_direction: bool = False,
+        mix_penalty: float = 0.0,
+        elmo_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_choice("elmo", place, get_args(Place))
+        if (elmo is None) != (place == "none"):
+            raise InputError(
+                f"elmo is {place!r} and its layers are {'not ' * (elmo is None)}given; "
+                "give a place and layers, or neither"
+            )
+        self.static = static
+        self.characters = characters
+        self.elmo = elmo
+        self.place = place
+        count = {"none": 0, "input": 1, "output": 1, "both": 2}[place]
+        self.mixes: Sequence[Mix]
+        self.mixes = nn.ModuleList(  # type: ignore[assignment]
+            new_mix(len(elmo.numbers), per_direction, mix_penalty)
+            for _ in range(count)
+            if elmo is not None
+        )
+        self.elmo_dropout = nn.Dropout(elmo_dropout)
+        self.dropout = nn.Dropout(dropout)
+        if not self.sizes.at_input:
+            raise InputError(
+                f"elmo is {place!r}, and nothing else is given for the network's input; "
+                "give static vectors or characters, or put ELMo at the input"
+            )
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of the vectors at the network's input and output."""
+        parts = [part.size for part in (self.static, self.characters) if part is not None]
+        of_elmo = 0 if self.elmo is None else self.elmo.size
+        at_input = sum(parts) + (of_elmo if self.place in ("input", "both") else 0)
+        return Sizes(at_input, of_elmo if self.place in ("output", "both") else 0)
+
+    @property
+    def bilm(self) -> BiLM | None:
+        """The biLM, where it learns with the task."""
+        return self.elmo.bilm if isinstance(self.elmo, TrainedLayers) else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the vectors are made."""
+        return next(self.parameters()).device
+
+    def forward(self, sentences: Sequence[Sentence]) -> WordVectors:
+        """Give every word of some sentences its vectors."""
+        check_sentences(sentences)
+        if not sentences:
+            raise InputError("a batch has no sentences; give at least one")
+        distinct = distinct_words(sentences)
+        parts = self._of_words(distinct)
+        mixed = self._mixed(sentences)
+        if self.place in ("input", "both"):
+            parts.append(mixed[0])
+        return WordVectors(
+            self.dropout(torch.cat(parts, dim=-1)),
+            mixed[-1] if self.place in ("output", "both") else None,
+            (distinct.rows < len(distinct.words)).to(self.device),
+        )
+
+    def penalty(self) -> Tensor:
+        """What lambda adds to the loss, summed over the mixes."""
+        return sum((mix.penalty() for mix in self.mixes), torch.zeros((), device=self.device))
+
+    def _of_words(self, distinct: DistinctWords) -> list[Tensor]:
+        """What depends on a word alone, each (sentences, words, size): computed once per word."""
+        return [
+            at_each_word(part(distinct.words), distinct.rows)
+            for part in (self.static, self.characters)
+            if part is not None
+        ]
+
+    def _mixed(self, sentences: Sequence[Sentence]) -> list[Tensor]:
+        """Each mix of ELMo's layers, (sentences, words, size)."""
+        if self.elmo is None:
+            return []
+        vectors, mask = (part.to(self.device) for part in self.elmo(sentences))
+        return [self.elmo_dropout(mix(vectors, mask)) for mix in self.mixes]
+
+
+class DistinctWords(NamedTuple):
+    """The words of a batch, each once."""
+
+    words: list[str]
+    rows: Tensor
+    """Which of them stands where, (sentences, words); as many as there are words on padding."""
+
+
+def build_inputs(
+    config: InputConfig,
+    embedder: Embedder | None = None,
+    static: StaticVectors | None = None,
+    characters: CharacterFeatures | None = None,
+    store: LayerStore | None = None,
+) -> TaskInputs:
+    """The inputs that a config describes.
+
+    Args:
+        config: What to join, and where.
+        embedder: The biLM, unless the store has it.
+        static: The vectors of `config.static`.
+        characters: Features to be used; new ones where None and the config wants some.
+        store: Layers of the frozen biLM. Without it they are computed anew for each batch.
+    """
+    if config.static is not None and static is None:
+        raise InputError(f"{config.static}: the static vectors were not given; read them first")
+    if config.characters and characters is None:
+        characters = CharacterFeatures()
+    return TaskInputs(
+        static=static,
+        characters=characters,
+        elmo=None if config.elmo == "none" else layers_for(config, embedder, store),
+        place=config.elmo,
+        per_direction=config.per_direction,
+        mix_penalty=config.mix_penalty,
+        elmo_dropout=config.elmo_dropout,
+        dropout=config.dropout,
+    )
+
+
+def layers_for(
+    config: InputConfig, embedder: Embedder | None, store: LayerStore | None
+) -> FrozenLayers | TrainedLayers:
+    """Where the layers come from that a config wants."""
+    if embedder is None:
+        if store is None:
+            raise InputError(f"elmo is {config.elmo!r}, but no model was given; load an Embedder")
+        embedder = store.embedder
+    numbers = layer_numbers(config.layers, embedder.config.layer_count)
+    if config.finetune_bilm:
+        if store is not None:
+            raise InputError("finetune_bilm changes the layers, which cannot come from a store")
+        return TrainedLayers(embedder, numbers)
+    if store is None:
+        store = LayerStore(embedder, layers=config.layers)
+    elif store.embedder is not embedder:
+        raise InputError("the store was made with another Embedder; give both the same")
+    return FrozenLayers(store, numbers)
+
+
+def new_mix(layers: int, per_direction: bool, penalty: float) -> Mix:
+    """A mix of so many layers; of one layer, gamma is all that learns."""
+    if layers > 1:
+        kind = DirectionalMix if per_direction else ScalarMix
+        return kind(layers, penalty=penalty)
+    if per_direction:
+        raise ConfigError("per_direction weighs all layers, and one was chosen; use layers 'mix'")
+    mix = ScalarMix(layers, penalty=penalty)
+    mix.weights.requires_grad_(False)
+    return mix
+
+
+def distinct_words(sentences: Sequence[Sentence]) -> DistinctWords:
+    """The words of some sentences, in their order, and where each stands."""
+    rows: dict[str, int] = {}
+    numbers = [[rows.setdefault(word, len(rows)) for word in words] for words in sentences]
+    longest = max(map(len, numbers))
+    padded = [some + [len(rows)] * (longest - len(some)) for some in numbers]
+    return DistinctWords(list(rows), torch.tensor(padded, dtype=torch.long))
+
+
+def at_each_word(vectors: Tensor, rows: Tensor) -> Tensor:
+    """Spread (distinct, size) over (sentences, words, size), zero on padding.
+
+    Unlike indexing, this sums gradients in the same order on any number of threads.
+    """
+    padded = torch.cat([vectors, vectors.new_zeros(1, vectors.shape[1])])
+    return functional.embedding(rows.to(vectors.device), padded)

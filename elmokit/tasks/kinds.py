@@ -1,0 +1,10 @@
+"""The kinds of tasks there are, by name."""
+
+from __future__ import annotations
+
+from elmokit.tasks.config import Kind
+from elmokit.tasks.label_tasks import PairTask, TextTask
+from elmokit.tasks.tag_task import TagTask
+from elmokit.tasks.task import AnyTask
+
+KINDS: dict[Kind, type[AnyTask]] = {"text": TextTask, "tags": TagTask, "pair": PairTask}

@@ -1,0 +1,73 @@
+"""The classes of a task: their names, and the numbers that a network has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from elmokit.errors import InputError
+from elmokit.tasks.examples import Example
+
+NAMES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of classes or tags, in the order of the network's outputs.
+
+    >>> labels = Labels(("ham", "spam"))
+    >>> labels.number("spam", "test.csv, line 2"), len(labels)
+    (1, 2)
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        if len(set(self.names)) != len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise InputError(f"label {twice!r} is there twice; give each class another name")
+        if len(self.names) < 2:
+            only = f"only the label {self.names[0]!r}" if self.names else "no label"
+            raise InputError(f"there is {only}; a task needs at least two to tell apart")
+
+    @classmethod
+    def from_examples(cls, examples: Sequence[Example]) -> Labels:
+        """Those that occur in examples, sorted; every example must be labelled."""
+        names: set[str] = set()
+        for example in examples:
+            if not example.labels:
+                raise InputError(f"{example.place}: has no label; only labelled examples can teach")
+            names.update(example.labels)
+        try:
+            return cls(tuple(sorted(names)))
+        except InputError as error:
+            where = f"{examples[0].place} and after: " if examples else ""
+            raise InputError(f"{where}{error}") from None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def number(self, name: str, place: str | None = None) -> int:
+        """The number of a label that was read at `place`."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            where = "" if place is None else f"{place}: "
+            raise InputError(
+                f"{where}label {name!r} is unknown; the model knows {self._listed()}: give a file "
+                "of the task that it was trained for"
+            ) from None
+
+    def numbers(self, names: Iterable[str], place: str | None = None) -> list[int]:
+        """The number of each of some labels that were read at `place`."""
+        return [self.number(name, place) for name in names]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def _listed(self) -> str:
+        rest = ["…"] if len(self.names) > NAMES_SHOWN else []
+        return ", ".join([*map(repr, self.names[:NAMES_SHOWN]), *rest])

@@ -1,0 +1,92 @@
+"""What a task has learnt, as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmokit.errors import InputError
+from elmokit.formats.pictures import new_figure, write_figure
+from elmokit.tasks.reports import MixReport
+from elmokit.tasks.scores import Accuracy
+
+EXTRA = "tasks"
+"""What to install where matplotlib is missing."""
+LOSS, SCORE = "#d9730d", "#1f6fb4"
+MOST_NUMBERED = 12
+"""Labels up to which the cells of a matrix have room for their numbers."""
+
+
+def draw_curves(metrics: Sequence[Mapping[str, Any]], path: str | Path, title: str = "") -> None:
+    """Draw training loss and dev score over the epochs.
+
+    Args:
+        metrics: The lines of `metrics.jsonl`, see `read_metrics`.
+        path: The file to write, .png or .svg.
+        title: What to write above.
+    """
+    curves = {
+        "loss": [(line["epoch"], line["loss"]) for line in metrics if line.get("kind") == "train"],
+        "score": [(line["epoch"], line["score"]) for line in metrics if line.get("kind") == "dev"],
+    }
+    if not curves["score"]:
+        raise InputError("there are no curves to draw: no epoch was finished yet")
+    figure = new_figure(7, 5.5, EXTRA)
+    rows = figure.subplots(2, 1, sharex=True)
+    panels = (("loss", "training loss", LOSS), ("score", "score on dev", SCORE))
+    for axes, (name, label, colour) in zip(rows, panels, strict=True):
+        measured = [(epoch, value) for epoch, value in curves[name] if value is not None]
+        axes.plot(*zip(*measured, strict=True), "o-", color=colour, markersize=3)
+        axes.set_ylabel(label)
+        axes.grid(True, color="#dddddd", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    rows[-1].set_xlabel("epoch")
+    rows[-1].xaxis.get_major_locator().set_params(integer=True)
+    if title:
+        figure.suptitle(title, fontsize=12, fontweight="bold")
+    write_figure(figure, path)
+
+
+def draw_mix(mixes: Sequence[MixReport], path: str | Path, title: str = "") -> None:
+    """Draw the weight of each layer in each mix."""
+    if not mixes:
+        raise InputError("there is no mix to draw: the task was trained without ELMo")
+    figure = new_figure(1.5 + 2.8 * len(mixes), 3.2, EXTRA)
+    columns = figure.subplots(1, len(mixes), sharey=True, squeeze=False)[0]
+    for axes, mix in zip(columns, mixes, strict=True):
+        places = np.arange(len(mix.layers))
+        axes.barh(places, mix.weights, color=SCORE)
+        axes.set_yticks(places, mix.layers)
+        axes.set_title(f"{mix.place}, gamma {mix.gamma:.2f}", fontsize=10)
+        axes.set_xlabel("share of the mix" if mix.shares else "weight")
+        axes.axvline(0, color="#2b2b2b", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    if title:
+        figure.suptitle(title, fontsize=12, fontweight="bold")
+    write_figure(figure, path)
+
+
+def draw_confusion(confusion: Accuracy, path: str | Path, title: str = "") -> None:
+    """Draw what was taken for what: each row as shares of what is right."""
+    counts = np.array(confusion.matrix, dtype=np.float64)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    size = max(3.2, 0.42 * len(confusion.names) + 1.8)
+    figure = new_figure(size + 0.6, size, EXTRA)
+    axes = figure.subplots()
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    places = np.arange(len(confusion.names))
+    axes.set_xticks(places, confusion.names, rotation=90)
+    axes.set_yticks(places, confusion.names)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("right")
+    if len(places) <= MOST_NUMBERED:
+        for row, column in np.ndindex(*counts.shape):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            number = f"{confusion.matrix[row][column]:,}"
+            axes.text(column, row, number, ha="center", va="center", color=colour, fontsize=8)
+    if title:
+        axes.set_title(title, fontsize=10, fontweight="bold")
+    write_figure(figure, path)

@@ -1,0 +1,340 @@
+"""A trained task as a folder: load it, predict, evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from elmokit.embedder import Embedder
+from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.formats.fetch import Progress
+from elmokit.formats.files import disk_errors, sha256_of, write_atomically
+from elmokit.formats.json_files import read_object, write_object
+from elmokit.formats.native import SavedModel, write_model
+from elmokit.tasks.bilm_reference import BilmReference
+from elmokit.tasks.config import FilesConfig, TaskConfig
+from elmokit.tasks.evaluation import Evaluation, answers, evaluate
+from elmokit.tasks.examples import AnyExample
+from elmokit.tasks.inputs import build_inputs
+from elmokit.tasks.kinds import KINDS
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.predictions import Prediction
+from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.tasks.task import AnyTask, TaskModel
+from elmokit.text.tokenizer import Tokenizer, load_tokenizer
+from elmokit.token_vectors import check_device
+
+FORMAT = "elmokit-task"
+VERSION = 1
+CONFIG = "config.json"
+LABELS = "labels.json"
+WEIGHTS = "weights.safetensors"
+STATIC = "static.json"
+BILM = "bilm"
+"""The folder of a biLM that was trained with the task."""
+OF_BILM = "inputs.elmo.bilm."
+"""What the names of its weights begin with, which are not among the task's."""
+
+
+class UsedBilm(NamedTuple):
+    """The biLM of a task."""
+
+    embedder: Embedder
+    reference: BilmReference | None  # where it is; None where it was made in memory
+
+
+class TrainedTask:
+    """A task that can be asked.
+
+    Args:
+        task: The kind of task, its settings and labels.
+        model: Inputs and network, with trained weights.
+        bilm: The biLM that the inputs read; None where there is none.
+        tokenizer: What splits raw text; None for what the settings name.
+    """
+
+    def __init__(
+        self,
+        task: AnyTask,
+        model: TaskModel[Any],
+        bilm: UsedBilm | None = None,
+        tokenizer: str | Tokenizer | None = None,
+    ) -> None:
+        self.task = task
+        self.model = model.eval()
+        self.bilm = bilm
+        tokenizer = tokenizer or task.config.files.tokenizer or "default"
+        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+
+    @property
+    def config(self) -> TaskConfig:
+        """Its settings."""
+        return self.task.config
+
+    @property
+    def labels(self) -> Labels:
+        """Its classes or tags."""
+        return self.task.labels
+
+    def __repr__(self) -> str:
+        return f"TrainedTask({self.config.name!r}, {len(self.labels)} labels)"
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        bilm: BilmReference | Embedder | None = None,
+        tokenizer: str | Tokenizer | None = None,
+        device: str | torch.device | None = None,
+        progress: Progress | None = None,
+    ) -> TrainedTask:
+        """Load the folder of a trained task.
+
+        Args:
+            folder: What `elmo task train` wrote.
+            bilm: The biLM, where it is not any more where it was; it must be the same.
+            tokenizer: What splits raw text, if not what split that of the training files.
+            device: Where to compute.
+            progress: Told how far a download is.
+        """
+        folder = Path(folder)
+        values = read_config(folder)
+        config = _task_config(values, folder)
+        used = _load_bilm(values.get("bilm"), folder, bilm, device, progress)
+        static = _read_static(values, folder)
+        task = KINDS[config.kind](config, _read_labels(values, folder))
+        # What was trained with the task is read as any biLM from now on.
+        inputs = build_inputs(
+            replace(config.inputs, finetune_bilm=False),
+            None if used is None else used.embedder,
+            static,
+        )
+        model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
+        _load_weights(model, _checked(values, folder, WEIGHTS))
+        return cls(
+            task, model if device is None else model.to(check_device(device)), used, tokenizer
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the folder; config.json comes last, so what is there with it is whole."""
+        folder = Path(folder)
+        with disk_errors(folder, "written"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / CONFIG).unlink(missing_ok=True)
+        static = self.model.inputs.static
+        if static is not None:
+            _write_json(folder / STATIC, static.description(), indent=None)
+        _write_json(folder / LABELS, {"labels": list(self.labels.names)})
+        _write_weights(folder / WEIGHTS, task_weights(self.model))
+        written = [LABELS, WEIGHTS, *([] if static is None else [STATIC])]
+        contents = {
+            "format": FORMAT,
+            "version": VERSION,
+            "task": self.config.to_dict(),
+            "bilm": None if self.bilm is None else self._write_bilm(self.bilm, folder),
+            "sha256": {name: sha256_of(folder / name) for name in written},
+        }
+        _write_json(folder / CONFIG, contents)
+
+    def _write_bilm(self, used: UsedBilm, folder: Path) -> dict[str, Any]:
+        """Describe the biLM, and write it if it was trained with the task."""
+        embedder, reference = used
+        if self.config.inputs.finetune_bilm:
+            saved = SavedModel(
+                embedder.config,
+                embedder.bilm.state_dict(),
+                embedder.tokenizer.name,
+                embedder.vocabulary,
+            )
+            write_model(folder / BILM, saved, force=True)
+            reference = None
+        return {
+            "sha256": embedder.fingerprint(),
+            "inside": self.config.inputs.finetune_bilm,
+            "reference": None if reference is None else reference.absolute().to_dict(),
+        }
+
+    def predict(
+        self, items: Iterable[Any], *, places: Sequence[str] | None = None
+    ) -> list[Prediction]:
+        """Say something of each text: its label, or the tags of its words, with probabilities.
+
+        Args:
+            items: Texts, or lists of words; of a task on pairs, pairs of those. A raw text that is
+                tagged may have several sentences.
+            places: What errors call the items.
+        """
+        if isinstance(items, str):
+            raise InputError(f"expected a list of texts, got one; write [{items[:40]!r}]")
+        givens = [
+            self.task.given(item, self.tokenizer, places[n] if places else f"item {n + 1}")
+            for n, item in enumerate(items)
+        ]
+        examples = [example for given in givens for example in given.examples]
+        self.look_up(examples)
+        predictions = iter(answers(self.model, examples, self.task.predict))
+        return [
+            self.task.joined(given, list(islice(predictions, len(given.examples))))
+            for given in givens
+        ]
+
+    def evaluate(self, *files: str | Path, reading: FilesConfig | None = None) -> Evaluation:
+        """Compare what it says of files of labelled examples with their labels.
+
+        Args:
+            files: Files of the task's kind.
+            reading: How to read them, if not as the training files were.
+        """
+        reading = replace(reading or self.config.files, phrases=False)
+        examples = [
+            example for file in files for example in self.task.read(file, reading, self.tokenizer)
+        ]
+        prepared = self.task.prepare(examples)
+        self.look_up(prepared)
+        return evaluate(self.task, self.model, prepared)
+
+    def look_up(self, examples: Sequence[AnyExample]) -> None:
+        """Find the static vectors of words that were not in the training data."""
+        static = self.model.inputs.static
+        if static is not None:
+            static.look_up({w for each in examples for words in each.sentences for w in words})
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read config.json, refusing folders of other things in one line."""
+    path = folder / CONFIG
+    if not path.exists():
+        if (folder / "checkpoints").is_dir():
+            raise InputError(f"{folder}: its training is not finished; go on with --resume")
+        raise InputError(f"{folder}: holds no trained task; train one: elmo task train")
+    values = read_object(path)
+    if values.get("format") != FORMAT:
+        raise FormatError(
+            f"{path}: format is {values.get('format')!r}, not {FORMAT!r}; "
+            "name a folder that elmo task train wrote"
+        )
+    version = values.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise FormatError(f"{path}: version is {version!r}; this elmokit reads version {VERSION}")
+    return values
+
+
+def task_weights(model: TaskModel[Any]) -> dict[str, Tensor]:
+    """Everything but the biLM."""
+    return {
+        name: value for name, value in model.state_dict().items() if not name.startswith(OF_BILM)
+    }
+
+
+def _write_json(path: Path, values: Mapping[str, Any], indent: int | None = 2) -> None:
+    with write_atomically(path) as temporary:
+        write_object(values, temporary, indent=indent)
+
+
+def _write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    # safetensors wants each tensor in memory of its own, and lets only the owner read its file.
+    own = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
+    with write_atomically(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode
+        save_file(own, temporary, metadata={"format": "pt"})
+        temporary.chmod(mode)
+
+
+def _task_config(values: Mapping[str, Any], folder: Path) -> TaskConfig:
+    settings = values.get("task")
+    if not isinstance(settings, dict):
+        raise FormatError(f"{folder / CONFIG}: task is {settings!r}; it must be an object")
+    try:
+        return TaskConfig.from_dict(settings)
+    except ConfigError as error:
+        raise FormatError(f"{folder / CONFIG}: {error}") from error
+
+
+def _checked(values: Mapping[str, Any], folder: Path, name: str) -> Path:
+    """The path of a file, which must be the one that was written with config.json."""
+    path = folder / name
+    if not path.is_file():
+        raise FormatError(f"{path}: is missing; copy the folder again, or train anew")
+    if sha256_of(path) != dict(values.get("sha256") or {}).get(name):
+        raise FormatError(
+            f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
+            "copy the folder again, or train anew"
+        )
+    return path
+
+
+def _read_labels(values: Mapping[str, Any], folder: Path) -> Labels:
+    path = _checked(values, folder, LABELS)
+    names = read_object(path).get("labels")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FormatError(f"{path}: labels is {names!r}; it must be a list of names")
+    return Labels(tuple(names))
+
+
+def _read_static(values: Mapping[str, Any], folder: Path) -> StaticVectors | None:
+    if STATIC not in dict(values.get("sha256") or {}):
+        return None
+    return StaticVectors.from_description(read_object(_checked(values, folder, STATIC)))
+
+
+def _load_weights(model: TaskModel[Any], path: Path) -> None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            weights = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        model.load_state_dict(weights)
+    except (SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train anew") from error
+
+
+def _load_bilm(
+    stored: object,
+    folder: Path,
+    given: BilmReference | Embedder | None,
+    device: str | torch.device | None,
+    progress: Progress | None,
+) -> UsedBilm | None:
+    """The biLM that the task was trained with, checked to be the same."""
+    if stored is None:
+        if given is not None:
+            raise InputError(f"{folder}: was trained without ELMo; give no model")
+        return None
+    about = cast(dict[str, Any], stored)
+    if isinstance(given, Embedder):
+        used = UsedBilm(given, None)
+    else:
+        reference = given or _stored_reference(about, folder)
+        used = UsedBilm(reference.load(device, progress), reference)
+    if used.embedder.fingerprint() != about.get("sha256"):
+        raise InputError(
+            f"{folder}: was trained with another biLM than {_described(used.reference)}; "
+            "name its own (--model)"
+        )
+    return used
+
+
+def _stored_reference(about: Mapping[str, Any], folder: Path) -> BilmReference:
+    if about.get("inside"):
+        return BilmReference(str(folder / BILM))
+    if about.get("reference") is None:
+        raise InputError(
+            f"{folder}: its biLM was made in memory and not saved; "
+            "give it again: TrainedTask.load(folder, bilm=embedder)"
+        )
+    return BilmReference.from_dict(about["reference"])
+
+
+def _described(reference: BilmReference | None) -> str:
+    if reference is None:
+        return "the one given"
+    return "the bundled one" if reference.model is None else reference.model

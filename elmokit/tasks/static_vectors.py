@@ -1,0 +1,221 @@
+"""Words and their static vectors, GloVe's for example, as a table that a task reads."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.formats.fetch import Progress
+from elmokit.formats.files import disk_errors
+from elmokit.formats.word_vectors import read_word_vectors
+
+UNKNOWN = -1
+"""The row of a word without a vector."""
+
+
+class Source(NamedTuple):
+    """The file that vectors were read from, and how to tell it from another of the same name."""
+
+    path: str
+    bytes: int
+
+
+class StaticVectors(nn.Module):
+    """Looks up the vector of a word: of its exact form, or else of its lower case.
+
+    All words without a vector share one. It is learnt even where the table is frozen, since a word
+    that a large file lacks is a name or a misspelling, which tells a task something; it starts at
+    zeros, so that one that was never trained says nothing.
+
+    A saved task has the rows of this table and no others: it must run without the file, whose
+    whole contents may be gigabytes. So read with the words of all the data, and with those of a
+    vocabulary of frequent words besides, if other text is to be read later. Where the file is
+    still in its place, `look_up` adds the words of new text; where it is not, a warning says so
+    and they count as unknown. Nothing is looked up unasked: the vectors of a word never depend on
+    what happens to be on the disk.
+
+    Args:
+        words: Different words.
+        vectors: A vector for each, (words, size).
+        lowercase: Whether a word without a vector takes that of its lower case.
+        trainable: Whether the vectors learn with the task.
+        source: The file they were read from.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        vectors: ArrayLike,
+        *,
+        lowercase: bool = True,
+        trainable: bool = False,
+        source: Source | None = None,
+    ) -> None:
+        super().__init__()
+        table = torch.tensor(np.asarray(vectors, dtype=np.float32))
+        if table.dim() != 2 or len(words) != len(table) or 0 in table.shape:
+            raise InputError(
+                f"{len(words)} words have vectors of shape {tuple(table.shape)}; give (words, size)"
+            )
+        self._rows = {word: row for row, word in enumerate(words)}
+        if len(self._rows) != len(words):
+            raise InputError("static vectors were given for a word twice; give different words")
+        self.vectors = nn.Parameter(table, requires_grad=trainable)
+        self.unknown = nn.Parameter(torch.zeros(table.shape[1]))
+        self.lowercase = lowercase
+        self.trainable = trainable
+        self.source = source
+        self._absent: set[str] = set()
+        self._warned = False
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        words: Iterable[str],
+        *,
+        lowercase: bool = True,
+        trainable: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Read the vectors of some words, and of no others, from a file of GloVe's or word2vec's.
+
+        `progress` is called with the bytes that are read so far, and with all of the file's.
+        """
+        wanted = {form for word in words for form in forms_of(word, lowercase)}
+        found = read_word_vectors(path, wanted, progress)
+        if not found.words:
+            raise InputError(
+                f"{path}: has a vector for none of {len(wanted)} words; "
+                "choose vectors of the language of the data"
+            )
+        table = cls(
+            found.words,
+            found.vectors,
+            lowercase=lowercase,
+            trainable=trainable,
+            source=Source(str(Path(path).absolute()), size_of(path)),
+        )
+        table._absent = wanted.difference(found.words)
+        return table
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """A table like the one described, all zeros: `load_state_dict` gives it its numbers."""
+        try:
+            source = description["source"]
+            return cls(
+                description["words"],
+                np.zeros((len(description["words"]), description["size"]), dtype=np.float32),
+                lowercase=description["lowercase"],
+                trainable=description["trainable"],
+                source=None if source is None else Source(source["path"], source["bytes"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"the description of static vectors is damaged ({error!r}); train the task anew"
+            ) from error
+
+    def description(self) -> dict[str, Any]:
+        """All but the numbers, as JSON has it: with the state_dict it makes the same table."""
+        return {
+            "words": self.words,
+            "size": self.size,
+            "lowercase": self.lowercase,
+            "trainable": self.trainable,
+            "source": None if self.source is None else self.source._asdict(),
+        }
+
+    @property
+    def size(self) -> int:
+        """Size of a word's vector."""
+        return self.vectors.shape[1]
+
+    @property
+    def words(self) -> list[str]:
+        """The words that have a vector, in the order of the table's rows."""
+        return list(self._rows)
+
+    def __contains__(self, word: str) -> bool:
+        return self._row_of(word) != UNKNOWN
+
+    def extra_repr(self) -> str:
+        """What the table is of, for people."""
+        return f"{len(self._rows)} words of {self.size}, trainable={self.trainable}"
+
+    def forward(self, words: Sequence[str]) -> Tensor:
+        """Look up words as vectors (words, size)."""
+        numbers = [self._row_of(word) for word in words]
+        rows = torch.tensor(numbers, dtype=torch.long, device=self.vectors.device)
+        found = functional.embedding(rows.clamp(min=0), self.vectors)
+        return torch.where(rows[:, None] == UNKNOWN, self.unknown, found)
+
+    def look_up(self, words: Iterable[str], progress: Progress | None = None) -> int:
+        """Read the vectors of new words from the file that the others came from; how many it had.
+
+        For a trained task that reads new text. Not while an optimiser holds the table: it becomes
+        a larger one. The file is read only for words that were never looked for.
+        """
+        new = {form for word in words for form in forms_of(word, self.lowercase)}
+        new = new.difference(self._rows, self._absent)
+        if not new or self.source is None:
+            return 0
+        if not self._source_is_there(self.source):
+            self._warn_once(self.source, len(new))
+            return 0
+        found = read_word_vectors(self.source.path, new, progress)
+        self._absent |= new.difference(found.words)
+        if found.words:
+            self._append(found.words, found.vectors)
+        return len(found.words)
+
+    def _row_of(self, word: str) -> int:
+        for form in forms_of(word, self.lowercase):
+            row = self._rows.get(form)
+            if row is not None:
+                return row
+        return UNKNOWN
+
+    def _append(self, words: Sequence[str], vectors: ArrayLike) -> None:
+        added = torch.tensor(np.asarray(vectors)).to(self.vectors)
+        table = torch.cat([self.vectors.detach(), added])
+        self.vectors = nn.Parameter(table, requires_grad=self.trainable)
+        self._rows |= {word: row for row, word in enumerate(words, start=len(self._rows))}
+
+    def _source_is_there(self, source: Source) -> bool:
+        path = Path(source.path)
+        return path.is_file() and size_of(path) == source.bytes
+
+    def _warn_once(self, source: Source, words: int) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{source.path}: is gone, or is another file than the task was trained with; "
+                f"{words} words are read as unknown ones, and so are further ones",
+                ElmoWarning,
+                stacklevel=3,
+            )
+
+
+def forms_of(word: str, lowercase: bool) -> tuple[str, ...]:
+    """The forms of a word that may have its vector, the best first.
+
+    >>> forms_of("Bank", lowercase=True)
+    ('Bank', 'bank')
+    """
+    return (word, word.lower()) if lowercase else (word,)
+
+
+def size_of(path: str | Path) -> int:
+    """Bytes of a file."""
+    with disk_errors(Path(path), "read"):
+        return Path(path).stat().st_size

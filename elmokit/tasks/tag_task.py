@@ -1,0 +1,190 @@
+"""The task with a tag for each word: parts of speech, or entities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmokit.errors import InputError
+from elmokit.tasks.examples import TaggedSentence
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.predictions import TagPrediction, as_bio, entities_of
+from elmokit.tasks.scores import Accuracy, Score, score_spans, score_words
+from elmokit.tasks.tagger import Tagger
+from elmokit.tasks.tags import (
+    OUTSIDE,
+    Scheme,
+    allowed_transitions,
+    convert,
+    convert_sentences,
+    entity_tag,
+    entity_types,
+    scheme_tags,
+)
+from elmokit.tasks.task import Given, Task, TaskModel, words_of
+from elmokit.tasks.word_vectors import Sizes
+from elmokit.text.tokenizer import Tokenizer
+
+SCHEME: Scheme = "IOBES"
+"""How a tagger writes entities, whatever the files do: marked ends make it better."""
+
+
+class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
+    """A tag for each word: parts of speech, or entities, which the tags themselves tell."""
+
+    kind = "tags"
+
+    @classmethod
+    def labels_of(cls, examples: Sequence[TaggedSentence]) -> Labels:
+        """Those that occur; of entities, every tag of each type."""
+        names = set(chain.from_iterable(example.labels for example in examples))
+        if not names or not are_entities(names):
+            return Labels.from_examples(examples)
+        try:
+            return Labels(scheme_tags(entity_types(names), SCHEME))
+        except InputError as error:
+            raise InputError(f"{examples[0].place} and after: {error}") from None
+
+    @property
+    def entities(self) -> bool:
+        """Whether tags are those of entities."""
+        return are_entities(self.labels.names)
+
+    @property
+    def types(self) -> Labels:
+        """Outside, and the types of entities."""
+        return Labels((OUTSIDE, *entity_types(self.labels.names)))
+
+    def prepare(self, examples: Sequence[TaggedSentence]) -> list[TaggedSentence]:
+        """Entities as IOBES; every tag being known."""
+        prepared = convert_sentences(examples, SCHEME) if self.entities else list(examples)
+        types = self.types if self.entities else None
+        for example in prepared:
+            if example.tags is None:
+                raise InputError(f"{example.place}: has no tags; give a file of tagged sentences")
+            if types is not None:
+                types.numbers(types_of(example.tags), example.place)
+            else:
+                self.labels.numbers(example.tags, example.place)
+        return prepared
+
+    def make_network(self, sizes: Sizes) -> Tagger:
+        """BiLSTM, with a CRF that allows legal sequences alone, or without."""
+        network = self.config.network
+        return Tagger(
+            sizes,
+            len(self.labels),
+            hidden=network.hidden,
+            layers=network.layers,
+            dropout=network.dropout,
+            crf=network.crf,
+            allowed=torch.from_numpy(allowed_transitions(self.labels.names)),
+        )
+
+    def loss(self, model: TaskModel[Tagger], examples: Sequence[TaggedSentence]) -> Tensor:
+        """-log p of the tags: of sentences with a CRF, of words without."""
+        words = model.inputs([example.words for example in examples])
+        numbers = np.zeros(words.mask.shape, dtype=np.int64)
+        for row, example in zip(numbers, examples, strict=True):
+            row[: len(example.words)] = self.labels.numbers(example.labels, example.place)
+        tags = torch.from_numpy(numbers).to(words.mask.device)
+        return model.network.loss(model.network(words), tags, words.mask)
+
+    def guess(
+        self, model: TaskModel[Tagger], examples: Sequence[TaggedSentence]
+    ) -> list[tuple[str, ...]]:
+        """The best tags of each sentence, in the network's own scheme."""
+        words = model.inputs([example.words for example in examples])
+        return self._named(model.network.decode(model.network(words), words.mask))
+
+    def predict(
+        self, model: TaskModel[Tagger], examples: Sequence[TaggedSentence]
+    ) -> list[TagPrediction]:
+        """The best tags of each sentence, and the probabilities of all for each word."""
+        words = model.inputs([example.words for example in examples])
+        emissions = model.network(words)
+        guesses = self._named(model.network.decode(emissions, words.mask))
+        probabilities = model.network.probabilities(emissions, words.mask).double().tolist()
+        return [
+            self._prediction(example, guess, rows)
+            for example, guess, rows in zip(examples, guesses, probabilities, strict=True)
+        ]
+
+    def _prediction(
+        self, example: TaggedSentence, guess: Sequence[str], rows: Sequence[Sequence[float]]
+    ) -> TagPrediction:
+        tags = convert(guess, "BIO") if self.entities else tuple(guess)
+        shown = tuple(self._shown(row) for row in rows[: len(example.words)])
+        return TagPrediction(example.words, tags, shown)
+
+    def _shown(self, probabilities: Sequence[float]) -> dict[str, float]:
+        """The probabilities of one word's tags, those of entities added up to BIO's."""
+        if not self.entities:
+            return dict(zip(self.labels.names, probabilities, strict=True))
+        sums: dict[str, float] = {}
+        for name, probability in zip(self.labels.names, probabilities, strict=True):
+            sums[as_bio(name)] = sums.get(as_bio(name), 0.0) + probability
+        return sums
+
+    def _named(self, numbers: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+        return [tuple(self.labels.names[number] for number in row) for row in numbers]
+
+    def score(
+        self, examples: Sequence[TaggedSentence], guesses: Sequence[tuple[str, ...]]
+    ) -> Score:
+        """F1 of entities, or the accuracy of words."""
+        expected = [example.labels for example in examples]
+        if self.entities:
+            return score_spans(expected, guesses)
+        return score_words(self.labels, expected, guesses)
+
+    def confusion(
+        self, examples: Sequence[TaggedSentence], guesses: Sequence[tuple[str, ...]]
+    ) -> Accuracy:
+        """What words were taken for: tags, or types of entities."""
+        expected = [example.labels for example in examples]
+        if not self.entities:
+            return score_words(self.labels, expected, guesses)
+        return score_words(self.types, list(map(types_of, expected)), list(map(types_of, guesses)))
+
+    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+        """A text, whose sentences are tagged one by one, or the words of one sentence."""
+        if not isinstance(item, str):
+            words = words_of(item, tokenizer, place)
+            return Given([TaggedSentence(words, None, place)] if words else [])
+        sentences = tokenizer.sentences(item)
+        examples = [
+            TaggedSentence(tuple(token.text for token in tokens), None, place)
+            for tokens in sentences
+        ]
+        offsets = ((token.start, token.end) for tokens in sentences for token in tokens)
+        return Given(examples, item, tuple(offsets))
+
+    def joined(self, given: Given, predictions: Sequence[TagPrediction]) -> TagPrediction:
+        """The sentences of a text in one."""
+        words = tuple(chain.from_iterable(each.words for each in predictions))
+        tags = tuple(chain.from_iterable(each.tags for each in predictions))
+        offsets = None if given.text is None else given.offsets
+        return TagPrediction(
+            words,
+            tags,
+            tuple(chain.from_iterable(each.probabilities for each in predictions)),
+            offsets,
+            entities_of(words, tags, offsets, given.text) if self.entities else None,
+        )
+
+
+def are_entities(names: Sequence[str] | set[str]) -> bool:
+    """Whether all tags are those of entities."""
+    return all(entity_tag(name) is not None for name in names)
+
+
+def types_of(tags: Sequence[str]) -> tuple[str, ...]:
+    """The type of entity that each word belongs to, or O."""
+    parts = (entity_tag(name) for name in tags)
+    return tuple(part.type if part is not None and part.type else OUTSIDE for part in parts)

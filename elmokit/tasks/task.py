@@ -1,0 +1,166 @@
+"""What a kind of task is: how it reads examples, what network learns it, how it is scored.
+
+The training loop, saved tasks and the command line know of `Task` alone: another kind is another
+class of it, and a line in `kinds.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args
+
+from torch import Tensor, nn
+
+from elmokit.errors import InputError
+from elmokit.tasks.config import Column, FilesConfig, Kind, TaskConfig
+from elmokit.tasks.examples import AnyExample, Words
+from elmokit.tasks.files.conllu import PartOfSpeech
+from elmokit.tasks.files.reading import FileSettings, read_examples
+from elmokit.tasks.files.table_columns import TableSettings
+from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.predictions import Offsets, Prediction
+from elmokit.tasks.scores import Accuracy, Score
+from elmokit.tasks.word_vectors import Sizes
+from elmokit.text.characters import short
+from elmokit.text.tokenizer import Tokenizer
+
+Network = TypeVar("Network", bound=nn.Module)
+AnExample = TypeVar("AnExample", bound=AnyExample)
+Guess = TypeVar("Guess")
+
+
+class TaskModel(nn.Module, Generic[Network]):
+    """All that a task learns: its inputs, mixes included, and its network."""
+
+    def __init__(self, inputs: TaskInputs, network: Network) -> None:
+        super().__init__()
+        self.inputs = inputs
+        self.network = network
+
+
+class Given(NamedTuple):
+    """What somebody wants a prediction for, as examples."""
+
+    examples: list[Any]
+    text: str | None = None  # the raw text, where it was one
+    offsets: tuple[Offsets, ...] = ()  # of the words in the raw text
+
+
+class Task(ABC, Generic[AnExample, Network, Guess]):
+    """A task with its settings and its labels.
+
+    Args:
+        config: Its settings.
+        labels: Its classes or tags, as the network knows them.
+    """
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, config: TaskConfig, labels: Labels) -> None:
+        self.config = config
+        self.labels = labels
+
+    @classmethod
+    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[AnExample]:
+        """The examples of a file, as they are there."""
+        examples: Sequence[Any] = read_examples(
+            cls.kind,
+            path,
+            file_settings(cls.kind, files),
+            tokenize=lambda text: [token.text for token in tokenizer.words(text)],
+        )
+        return list(examples)
+
+    @classmethod
+    @abstractmethod
+    def labels_of(cls, examples: Sequence[AnExample]) -> Labels:
+        """The labels that a network trained on examples knows."""
+
+    @abstractmethod
+    def prepare(self, examples: Sequence[AnExample]) -> list[AnExample]:
+        """Labelled examples as the network knows them; unknown labels are refused."""
+
+    @abstractmethod
+    def make_network(self, sizes: Sizes) -> Network:
+        """A new network, random by torch's generator."""
+
+    @abstractmethod
+    def loss(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> Tensor:
+        """What is minimised, of a batch of prepared examples: a scalar."""
+
+    @abstractmethod
+    def guess(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> list[Guess]:
+        """The best answer to each example, for scoring."""
+
+    @abstractmethod
+    def predict(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> list[Any]:
+        """The answer to each example, with probabilities."""
+
+    @abstractmethod
+    def score(self, examples: Sequence[AnExample], guesses: Sequence[Guess]) -> Score:
+        """How good guesses are."""
+
+    @abstractmethod
+    def confusion(self, examples: Sequence[AnExample], guesses: Sequence[Guess]) -> Accuracy:
+        """What was taken for what."""
+
+    @abstractmethod
+    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+        """Examples of what somebody wants a prediction for; `place` names it in errors."""
+
+    def joined(self, given: Given, predictions: Sequence[Any]) -> Prediction:
+        """The prediction for what was given, out of those of its examples."""
+        del given
+        [prediction] = predictions
+        return prediction
+
+
+AnyTask = Task[Any, Any, Any]
+
+
+def file_settings(kind: Kind, files: FilesConfig) -> FileSettings:
+    """The settings of the readers; `label` and `texts` are columns in every format."""
+    settings: dict[str, Any] = {
+        "format": files.format,
+        "encoding": files.encoding,
+        "phrases": files.phrases,
+    }
+    if kind != "tags":
+        table = TableSettings(label=files.label, texts=files.texts, header=files.header)
+        return FileSettings(**settings, table=table)
+    if files.texts:
+        settings["word"] = column_number(files.texts[0])
+    if files.label in get_args(PartOfSpeech):
+        settings["part_of_speech"] = files.label
+    elif files.label is not None:
+        settings["tag"] = column_number(files.label)
+    return FileSettings(**settings)
+
+
+def column_number(column: Column) -> int:
+    """The number of a column in a file whose columns have no names."""
+    try:
+        return int(column)
+    except ValueError:
+        raise InputError(
+            f"column {column!r}: tagged files do not name their columns; give its number from 1, "
+            "or upos or xpos for CoNLL-U"
+        ) from None
+
+
+def words_of(item: Any, tokenizer: Tokenizer, place: str) -> Words:
+    """The words of a text, or those given."""
+    if isinstance(item, str):
+        return tuple(token.text for token in tokenizer.words(item))
+    if not isinstance(item, Sequence) or not all(isinstance(word, str) for word in item):
+        raise InputError(f"{place}: is {short(item)}; give a text, or a list of words")
+    return tuple(item)
+
+
+def check_has_words(words: Words, place: str) -> None:
+    """Refuse what no class can be told of."""
+    if not words:
+        raise InputError(f"{place}: has no words, so nothing can be said of it; leave it out")

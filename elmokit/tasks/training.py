@@ -1,0 +1,229 @@
+"""The one loop that trains every task: exact after any interruption, the best model kept."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import AdamW, Optimizer
+
+from elmokit.errors import DivergedError, StoppedError
+from elmokit.formats.checkpoints import Checkpoint, Checkpoints
+from elmokit.formats.metrics_log import MetricsLog
+from elmokit.signals import Wish, wish_to_stop
+from elmokit.tasks.batches import epoch_batches, size_of
+from elmokit.tasks.checkpoints import Progress, load_learnt, put_back, take
+from elmokit.tasks.config import TrainingConfig
+from elmokit.tasks.evaluation import score
+from elmokit.tasks.examples import AnyExample
+from elmokit.tasks.task import AnyTask, TaskModel
+from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
+
+CHECKPOINTS = "checkpoints"
+RATE = "full_rate"
+"""Under which an optimiser's group has its learning rate before it is multiplied."""
+
+
+class Trainer:
+    """Trains one model on examples, and scores it on others after every epoch.
+
+    Which examples are in which batch depends on seed and epoch, dropout on seed and step: nothing
+    depends on what was drawn before, so a checkpoint of any step is enough to go on exactly.
+
+    Args:
+        task: What is learnt.
+        model: Inputs and network, on their device. They are trained in place.
+        train: Prepared examples.
+        dev: Prepared examples that are not trained on.
+        folder: Where checkpoints and metrics go.
+        facts: What else a checkpoint records and a resumed run must agree with.
+        watcher: Who is told.
+    """
+
+    def __init__(
+        self,
+        task: AnyTask,
+        model: TaskModel[Any],
+        train: Sequence[AnyExample],
+        dev: Sequence[AnyExample],
+        folder: Path,
+        facts: dict[str, Any],
+        watcher: Watcher,
+    ) -> None:
+        self.task = task
+        self.model = model
+        self.examples = train
+        self.dev = dev
+        self.facts = facts
+        self.watcher = watcher
+        self.training: TrainingConfig = task.config.training
+        self.checkpoints = Checkpoints(folder / CHECKPOINTS, keep=1)
+        self.metrics = MetricsLog(folder)
+        self.optimiser = make_optimiser(model, self.training)
+        self.progress = Progress()
+        self._sizes = [size_of(example) for example in train]
+
+    def train(self) -> None:
+        """Train until the epochs are done, patience is over, or somebody asks to stop."""
+        with wish_to_stop() as wish:
+            while not self.over():
+                self.train_epoch(wish)
+                self.finish_epoch()
+
+    def train_epoch(self, wish: Wish) -> None:
+        """What is left of the epoch under way."""
+        self.model.train()
+        batches = epoch_batches(
+            self._sizes,
+            tokens=self.training.batch_tokens,
+            most=self.training.batch_examples,
+            seed=self.training.seed,
+            epoch=self.progress.epoch,
+        )
+        for batch in batches[self.progress.batch :]:
+            started = time.monotonic()
+            self.step([self.examples[number] for number in batch])
+            seconds = self.progress.seconds + time.monotonic() - started
+            self.progress = self.progress._replace(seconds=seconds)
+            self.watcher.step(self.report(len(batches)))
+            self.stop_if_wished(wish)
+
+    def step(self, batch: Sequence[AnyExample]) -> None:
+        """One batch: gradients, then one change of the weights."""
+        seed_by(self.training.seed, self.progress.step)
+        for group in self.optimiser.param_groups:
+            group["lr"] = group[RATE] * self.progress.rate
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.task.loss(self.model, batch)
+        (loss + self.model.inputs.penalty()).backward()  # type: ignore[no-untyped-call]
+        most = math.inf if self.training.clip is None else self.training.clip
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), most)
+        found = loss.item()
+        self.check_finite(found, norm.item())
+        self.optimiser.step()
+        self.progress = self.progress._replace(
+            step=self.progress.step + 1,
+            batch=self.progress.batch + 1,
+            loss=self.progress.loss + found * len(batch),
+            examples=self.progress.examples + len(batch),
+            words=self.progress.words + sum(map(size_of, batch)),
+        )
+
+    def finish_epoch(self) -> None:
+        """Score dev, keep the model if it is the best so far, and save."""
+        progress = self.progress
+        found = score(self.task, self.model, self.dev)
+        better = found.main > progress.best
+        seconds = progress.seconds - progress.epoch_started
+        self.progress = progress._replace(
+            epoch=progress.epoch + 1,
+            batch=0,
+            loss=0.0,
+            examples=0,
+            epoch_started=progress.seconds,
+            rate=progress.rate if better else progress.rate * self.training.rate_factor,
+            best=found.main if better else progress.best,
+            best_epoch=progress.epoch + 1 if better else progress.best_epoch,
+            epochs_since_best=0 if better else progress.epochs_since_best + 1,
+        )
+        epoch, loss = self.progress.epoch, progress.mean_loss
+        self.metrics.write(
+            progress.step,
+            "train",
+            {
+                "epoch": epoch,
+                "loss": loss,
+                "rate": progress.rate * self.training.learning_rate,
+                "words": progress.words,
+                "seconds": progress.seconds,
+            },
+        )
+        self.metrics.write(progress.step, "dev", {"epoch": epoch, "score": found.main})
+        self.save(best=better)
+        self.watcher.epoch(EpochReport(epoch, loss, found, better, seconds))
+
+    def over(self) -> bool:
+        """Whether all epochs are done, or patience has run out."""
+        if self.progress.epochs_since_best >= self.training.patience:
+            self.watcher.note(f"stopped early: no better in {self.training.patience} epochs")
+            return True
+        return self.progress.epoch >= self.training.epochs
+
+    def stop_if_wished(self, wish: Wish) -> None:
+        """Save and stop if somebody asked to."""
+        if wish:
+            self.save()
+            raise StoppedError(
+                f"stopped in epoch {self.progress.epoch + 1} of {self.training.epochs}; everything "
+                f"is saved in {self.checkpoints.folder}; to go on, run the same command with "
+                "--resume"
+            )
+
+    def check_finite(self, loss: float, norm: float) -> None:
+        """Stop where the loss is no number any more."""
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise DivergedError(
+                f"the loss is not a number in epoch {self.progress.epoch + 1}; "
+                "train with a lower training.learning_rate or training.clip"
+            )
+
+    def report(self, batches: int) -> StepReport:
+        """How far it is."""
+        progress, epochs = self.progress, self.training.epochs
+        left = batches * (epochs - progress.epoch) - progress.batch
+        return StepReport(
+            epoch=progress.epoch + 1,
+            epochs=epochs,
+            batch=progress.batch,
+            batches=batches,
+            loss=progress.mean_loss,
+            words_per_second=progress.words / progress.seconds if progress.seconds else 0.0,
+            seconds_left=left * progress.seconds / progress.step,
+        )
+
+    def save(self, best: bool = False) -> None:
+        """Write a checkpoint."""
+        self.checkpoints.save(take(self), best=best)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint as if it had never been left."""
+        put_back(self, checkpoint)
+        self.metrics.resume(checkpoint.step)
+
+    def restore_best(self) -> None:
+        """Give the model the weights that scored best."""
+        best = self.checkpoints.best()
+        assert best is not None  # the first epoch is the best so far
+        load_learnt(self.model, best)
+
+
+def seed_by(*numbers: int) -> None:
+    """Seed torch's generator by some numbers, whatever was drawn before."""
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
+    torch.manual_seed(int(state[0] // 2))
+
+
+def make_optimiser(model: TaskModel[Any], training: TrainingConfig) -> Optimizer:
+    """AdamW of all weights that learn; those of the biLM have a rate of their own."""
+    bilm = model.inputs.bilm
+    of_bilm = set() if bilm is None else set(bilm.parameters())
+    groups: list[dict[str, Any]] = []
+    for mine in (True, False):
+        rate = training.learning_rate if mine else training.bilm_learning_rate
+        weights = [
+            weight
+            for weight in model.parameters()
+            if weight.requires_grad and (weight not in of_bilm) == mine
+        ]
+        matrices = [weight for weight in weights if weight.dim() > 1]
+        vectors = [weight for weight in weights if weight.dim() <= 1]
+        for some, decay in ((matrices, training.weight_decay), (vectors, 0.0)):
+            if some:
+                groups.append({"params": some, "weight_decay": decay, "lr": rate, RATE: rate})
+    return AdamW(groups, fused=True)

@@ -1,0 +1,73 @@
+"""Which layers, and where they join: the paper's tables 2 and 3, made with the bundled model.
+
+python -m runs.task_ablations            ner and sst, one seed
+python -m runs.task_ablations ner
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from runs.task_runs import (
+    BASELINE,
+    GLOVE,
+    ROWS,
+    VARIANTS,
+    Scores,
+    Settings,
+    run_seeds,
+    sources,
+    table,
+)
+
+STATIC: Settings = {"inputs.static": str(GLOVE)}
+LAYERS: dict[str, Settings] = {
+    BASELINE: VARIANTS[BASELINE],
+    "top layer": {**STATIC, "inputs.layers": "top"},
+    "all layers, λ = 1": {**STATIC, "inputs.mix_penalty": 1.0},
+    "all layers, λ = 0.001": {**STATIC, "inputs.mix_penalty": 0.001},
+    "all layers, per direction": {
+        **STATIC,
+        "inputs.mix_penalty": 0.001,
+        "inputs.per_direction": True,
+    },
+}
+PLACES: dict[str, Settings] = {
+    "input": {**STATIC, "inputs.elmo": "input"},
+    "output": {**STATIC, "inputs.elmo": "output"},
+    "input and output": {**STATIC, "inputs.elmo": "both"},
+}
+
+
+def ablation(variants: dict[str, Settings], rows: Sequence[str], seeds: Sequence[int]) -> str:
+    """A table with a row for each task and a column for each variant."""
+    found: dict[str, dict[str, Scores]] = {
+        row: {name: run_seeds(row, name, settings, seeds) for name, settings in variants.items()}
+        for row in rows
+    }
+    lines = [
+        [ROWS[row].title, ROWS[row].measure, *(one.cell() for one in scores.values())]
+        for row, scores in found.items()
+    ]
+    every = [one for scores in found.values() for one in scores.values()]
+    return (
+        table(["data", "measure", *variants], lines)
+        + "\n\n"
+        + sources(f"python -m runs.task_ablations {' '.join(rows)}", every)
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make both tables, and print them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(1,))
+    given = parser.parse_args(arguments)
+    rows = given.rows or ["sst", "ner"]
+    print(ablation(LAYERS, rows, given.seeds), end="\n\n")
+    print(ablation(PLACES, rows, given.seeds))
+
+
+if __name__ == "__main__":
+    main()

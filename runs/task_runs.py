@@ -1,0 +1,194 @@
+"""The tasks of the tables: their data, their variants, and one run of any of them.
+
+A run that is done is not run again: its folder keeps the results, and where they were measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from benchmarks.machine import describe
+from benchmarks.text import REPOSITORY
+from elmokit.bundled import ENGLISH_SMALL, bundled_folder
+from elmokit.cli.task import Shown
+from elmokit.tasks.config import task_config
+from elmokit.tasks.run import RESULTS, train_task
+
+DATA = REPOSITORY.parent / "shared/data"
+GLOVE = DATA / "glove/glove.6B.50d.top50k.txt.gz"
+FOLDER = REPOSITORY / "checkpoints/tasks"
+MADE = "made.txt"
+SEEDS = (1, 2, 3)
+
+Settings = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """A task on its data."""
+
+    task: str
+    title: str
+    measure: str
+    train: str
+    dev: str | None
+    test: str
+    settings: Settings = MappingProxyType({})
+
+
+class Paper(NamedTuple):
+    """What the ELMo paper (Peters et al. 2018, the NAACL version, table 1) has for a task."""
+
+    previous: float
+    baseline: float
+    elmo: float
+
+
+SNLI = {"files.tokenizer": "whitespace"}  # its words are split already
+ROWS = {
+    "sst": Row(
+        "sst", "SST-5, sentences", "accuracy",
+        "sst5/trees.train.txt.gz", "sst5/trees.dev.txt.gz", "sst5/trees.test.txt.gz",
+    ),
+    "sst-phrases": Row(
+        "sst", "SST-5, phrases of 4 words or more too", "accuracy",
+        "sst5/trees.train.txt.gz", "sst5/trees.dev.txt.gz", "sst5/trees.test.txt.gz",
+        {"files.phrases": True, "files.shortest_phrase": 4, "training.epochs": 3},
+    ),
+    "ner": Row(
+        "ner", "CoNLL-2003 English", "F1",
+        "conll2003/eng.train.gz", "conll2003/eng.testa.gz", "conll2003/eng.testb.gz",
+    ),
+    "pos": Row(
+        "pos", "UD English EWT, universal tags", "accuracy",
+        "ud-ewt/en_ewt-ud-train.rebuilt.conllu.gz", "ud-ewt/en_ewt-ud-dev.conllu.gz",
+        "ud-ewt/en_ewt-ud-test.conllu.gz",
+    ),
+    "snli": Row(
+        "nli", "SNLI, trained on its dev part (9,842 pairs), not the standard set-up", "accuracy",
+        "nli/snli.dev.tsv.gz", None, "nli/snli.test.tsv.gz", SNLI,
+    ),
+    "sick": Row(
+        "nli", "SICK", "accuracy",
+        "nli/sick.train.tsv.gz", "nli/sick.trial.tsv.gz", "nli/sick.test.tsv.gz",
+    ),
+}  # fmt: skip
+PAPER = {
+    "sst": Paper(53.7, 51.4, 54.7),
+    "sst-phrases": Paper(53.7, 51.4, 54.7),
+    "ner": Paper(91.93, 90.15, 92.22),
+    "snli": Paper(88.6, 88.0, 88.7),
+}
+
+BASELINE, ELMO, BOTH = "baseline", "ELMo", "baseline + ELMo"
+VARIANTS: dict[str, Settings] = {
+    BASELINE: {"inputs.static": str(GLOVE), "inputs.elmo": "none"},
+    ELMO: {"inputs.characters": False},
+    BOTH: {"inputs.static": str(GLOVE)},
+}
+
+
+class Scores(NamedTuple):
+    """What runs that differ by their seed have come to."""
+
+    tests: tuple[float, ...]  # per cent
+    seconds: tuple[float, ...]
+    made: frozenset[str]  # where, when, and from which commit
+
+    @property
+    def mean(self) -> float:
+        """Of the seeds."""
+        return mean(self.tests)
+
+    def cell(self) -> str:
+        """Mean and deviation."""
+        if len(self.tests) == 1:
+            return f"{self.mean:.2f}"
+        return f"{self.mean:.2f} ± {stdev(self.tests):.2f}"
+
+
+def run_seeds(row: str, name: str, settings: Settings, seeds: Iterable[int]) -> Scores:
+    """Train a task once for each seed, unless that is done; how each did on the test data."""
+    found = [run_one(row, name, settings, seed) for seed in seeds]
+    return Scores(
+        tuple(100 * main_score(results["test"]) for results, _ in found),
+        tuple(results["seconds"] for results, _ in found),
+        frozenset(made for _, made in found),
+    )
+
+
+def run_one(row: str, name: str, settings: Settings, seed: int) -> tuple[dict[str, Any], str]:
+    """The results of one run, and where it was made."""
+    folder = run_folder(row, name, seed)
+    if not (folder / RESULTS).exists():
+        print(f"{row}, {name}, seed {seed}", file=sys.stderr, flush=True)
+        train(ROWS[row], {**settings, "training.seed": seed}, folder)
+        (folder / MADE).write_text(describe(), encoding="utf-8")
+    made = folder / MADE
+    return (
+        json.loads((folder / RESULTS).read_text(encoding="utf-8")),
+        made.read_text(encoding="utf-8") if made.exists() else "unknown",
+    )
+
+
+def run_folder(row: str, name: str, seed: int) -> Path:
+    """Where a run is kept: apart for every version of the bundled model."""
+    plain = "".join(letter if letter.isalnum() or letter in ".%" else "-" for letter in name)
+    return FOLDER / version() / row / f"{plain}-{seed}"
+
+
+def version() -> str:
+    """Which bundled model this is: the beginning of its weights' checksum."""
+    weights = bundled_folder(ENGLISH_SMALL) / "weights.safetensors"
+    return hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
+
+
+def train(row: Row, settings: Settings, folder: Path) -> None:
+    """One run, into its folder; one that was stopped goes on."""
+    config = task_config(row.task, settings={**row.settings, **settings})
+    shown = Shown(quiet=False)
+    try:
+        train_task(
+            config,
+            folder,
+            train=DATA / row.train,
+            dev=None if row.dev is None else DATA / row.dev,
+            test=DATA / row.test,
+            cache="disk",
+            resume=(folder / "checkpoints").exists(),
+            watcher=shown,
+        )
+    finally:
+        shown.close()
+
+
+def main_score(scores: Mapping[str, Any]) -> float:
+    """The number of a task's results that counts."""
+    return float(scores["f1"] if "f1" in scores else scores["accuracy"])
+
+
+def error_reduction(before: float, after: float) -> float:
+    """By which share of the errors of `before` there are fewer in `after`, both in per cent.
+
+    >>> round(error_reduction(90.15, 92.22), 2)
+    0.21
+    """
+    return (after - before) / (100 - before)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def sources(command: str, scores: Iterable[Scores]) -> str:
+    """The command, and where all runs were made."""
+    made = sorted(frozenset().union(*(one.made for one in scores)))
+    return f"`{command}`: {'; '.join(made)}"

@@ -1,0 +1,76 @@
+"""Each task without ELMo and with it: the table of the paper, made with the bundled model.
+
+    python -m runs.task_table                       all rows, three seeds
+    python -m runs.task_table ner pos --seeds 1     some of them
+
+A run that is done is not run again, and one that was stopped goes on; see runs/task_runs.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from runs.task_runs import (
+    BASELINE,
+    BOTH,
+    PAPER,
+    ROWS,
+    SEEDS,
+    VARIANTS,
+    Scores,
+    error_reduction,
+    run_seeds,
+    sources,
+    table,
+)
+
+HEADER = (
+    "data", "measure", *VARIANTS, "errors fewer", "minutes a run",
+    "paper: previous best", "baseline", "+ ELMo", "errors fewer",
+)  # fmt: skip
+
+
+def cells(row: str, found: dict[str, Scores]) -> list[str]:
+    """One row of the table."""
+    fewer = error_reduction(found[BASELINE].mean, found[BOTH].mean)
+    slowest = max(seconds for scores in found.values() for seconds in scores.seconds)
+    return [
+        ROWS[row].title,
+        ROWS[row].measure,
+        *(scores.cell() for scores in found.values()),
+        f"{fewer:.1%}",
+        f"{slowest / 60:.1f}",
+        *paper_cells(row),
+    ]
+
+
+def paper_cells(row: str) -> list[str]:
+    """What the paper has, where it has the task."""
+    if row not in PAPER:
+        return [""] * 4
+    paper = PAPER[row]
+    fewer = error_reduction(paper.baseline, paper.elmo)
+    return [f"{paper.previous}", f"{paper.baseline}", f"{paper.elmo}", f"{fewer:.1%}"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the rows that are asked for, and print them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    given = parser.parse_args(arguments)
+    rows = given.rows or list(ROWS)
+    if unknown := set(rows) - set(ROWS):
+        parser.error(f"no row is called {unknown.pop()}; use {', '.join(ROWS)}")
+    found = {
+        row: {name: run_seeds(row, name, VARIANTS[name], given.seeds) for name in VARIANTS}
+        for row in rows
+    }
+    print(table(HEADER, [cells(row, scores) for row, scores in found.items()]))
+    command = " ".join(["python -m runs.task_table", *given.rows])
+    print("\n" + sources(command, (one for scores in found.values() for one in scores.values())))
+
+
+if __name__ == "__main__":
+    main()

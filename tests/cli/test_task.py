@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tasks.small_tasks import (
+    FAST,
+    Interrupting,
+    draw_nothing,
+    weights,
+    write_bilm,
+    write_examples,
+)
+
+from elmokit.cli.task import Shown
+
+Elmo = Callable[..., tuple[int, str, str]]
+QUICK = FAST | {"training.epochs": 2}
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    draw_nothing(monkeypatch)
+
+
+def command(name: str, folder: Path, **settings: Any) -> list[str]:
+    """A training command on small files in `folder`."""
+    bilm = folder / "bilm"
+    if not bilm.exists():
+        write_bilm(bilm)
+    files = [str(write_examples(folder, name, part)) for part in ("train", "dev")]
+    changes = {**QUICK, **settings}
+    sets = [text for key, value in changes.items() for text in ("--set", f"{key}={toml(value)}")]
+    return [
+        "task", "train", name, "--train", files[0], "--dev", files[1], "--model", str(bilm), *sets
+    ]  # fmt: skip
+
+
+def toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def fails(elmo: Elmo, *arguments: str) -> str:
+    """Run a command that must fail as a user can mend; give its one line."""
+    code, out, err = elmo(*arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("elmo: ")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.fixture(scope="module")
+def spam(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a task that has learnt."""
+    from tasks.small_tasks import train
+
+    from elmokit.tasks.bilm_reference import BilmReference
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        draw_nothing(monkeypatch)
+        folder = tmp_path_factory.mktemp("trained")
+        bilm = BilmReference(str(write_bilm(folder / "bilm")))
+        return train(folder, "spam", bilm=bilm).folder
+
+
+# Training
+
+
+def test_training_tells_how_it_goes_and_what_it_came_to(elmo: Elmo, tmp_path: Path) -> None:
+    test = str(write_examples(tmp_path, "ner", "test"))
+    code, out, err = elmo(*command("ner", tmp_path), "--test", test, "-o", "mine")
+
+    assert code == 0
+    assert out.startswith("dev: F1 ")
+    assert "\ntest: F1 " in out
+    assert "ELMo at the input: gamma" in out
+    assert out.endswith("the trained task is in mine\n")
+    assert "60 examples to train on, 30 for dev, 20 for test; 9 labels" in err
+    assert "epoch 1: loss" in err
+    assert "the best so far" in err
+
+
+def test_a_program_gets_json_and_nothing_else(elmo: Elmo, tmp_path: Path) -> None:
+    code, out, err = elmo(*command("pos", tmp_path), "-o", "mine", "--json", "--quiet")
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["task"] == "pos"
+    assert result == json.loads((tmp_path / "mine" / "results.json").read_text())
+
+
+def test_without_dev_it_is_said_what_is_held_out(elmo: Elmo, tmp_path: Path) -> None:
+    arguments = command("spam", tmp_path)
+    place = arguments.index("--dev")
+    del arguments[place : place + 2]
+    _, _, err = elmo(*arguments, "-o", "mine")
+    assert "no dev file: 6 of the training examples, a tenth, are held out" in err
+
+
+def test_flags_take_the_place_of_settings(elmo: Elmo, tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text("the 0.1 0.2\nwe 0.3 0.4\n")
+    flags = [
+        "--static", "vectors.txt", "--elmo", "both", "--layers", "1", "--seed", "9",
+        "--fraction", "0.5", "--tokenizer", "whitespace", "--cache", "none",
+    ]  # fmt: skip
+    _, out, _ = elmo(*command("spam", tmp_path), *flags, "-o", "mine", "--json", "--quiet")
+
+    result = json.loads(out)
+    inputs, training = result["config"]["inputs"], result["config"]["training"]
+    assert (inputs["static"], inputs["elmo"], inputs["layers"]) == ("vectors.txt", "both", 1)
+    assert (training["seed"], training["fraction"]) == (9, 0.5)
+    assert result["config"]["files"]["tokenizer"] == "whitespace"
+    assert result["examples"]["train"] == 30
+    assert len(result["mixes"]) == 2
+
+
+def test_a_baseline_takes_no_model(elmo: Elmo, tmp_path: Path) -> None:
+    arguments = [*command("spam", tmp_path, **{"inputs.characters": True}), "--no-elmo"]
+    code, out, _ = elmo(*arguments, "-o", "mine", "--quiet")
+    assert code == 0
+    assert "ELMo" not in out
+
+
+def test_files_in_other_words_and_columns_can_be_read(elmo: Elmo, tmp_path: Path) -> None:
+    rows = ["caf\xe9 $$$;spam", "caf\xe9 home;ham"] * 6
+    (tmp_path / "mine.txt").write_bytes("\n".join(rows).replace(";", "\t").encode("latin-1"))
+    arguments = command("spam", tmp_path)
+    arguments[arguments.index("--train") + 1] = arguments[arguments.index("--dev") + 1] = "mine.txt"
+    flags = ["--format", "tsv", "--encoding", "latin-1", "--no-header", "--quiet", "--json"]
+    columns = ["--label-column", "2", "--text-column", "1"]
+
+    code, out, _ = elmo(*arguments, *flags, *columns, "-o", "mine")
+
+    assert code == 0
+    assert json.loads(out)["dev"]["labels"] == ["ham", "spam"]
+    _, out, _ = elmo("task", "evaluate", "mine", "mine.txt", "--json")
+    assert json.loads(out)["total"] == 12
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
+    elmo: Elmo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [*command("spam", tmp_path, **{"network.dropout": 0.3}), "--quiet"]
+    elmo(*arguments, "-o", "whole")
+    with monkeypatch.context() as interrupted:
+        watcher = Interrupting(2, 2, lambda: signal.raise_signal(signal.SIGINT))
+        interrupted.setattr(Shown, "step", lambda self, report: watcher.step(report))
+        code, out, err = elmo(*arguments, "-o", "cut")
+    assert (code, out) == (130, "")
+    assert err.count("\n") == 1
+    assert "everything is saved in cut/checkpoints; to go on, run the same command with" in err
+
+    code, _, _ = elmo(*arguments, "-o", "cut", "--resume")
+
+    assert code == 0
+    found, expected = weights(tmp_path / "cut"), weights(tmp_path / "whole")
+    assert all(bool((found[name] == expected[name]).all()) for name in expected)
+
+
+def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
+    arguments = [*command("spam", tmp_path), "-o", "mine", "--quiet"]
+    elmo(*arguments)
+    assert "already holds a run; go on with --resume" in fails(elmo, *arguments)
+    assert elmo(*arguments, "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--no-elmo"], "give a file of static vectors (--static FILE)"),
+        (["--set", "training.epoch=3"], "unknown setting 'epoch'; did you mean 'epochs'?"),
+        (["--set", "rows"], "'rows' is not a setting"),
+        (["--train", "none.csv"], "none.csv: "),
+        (["--static", "none.txt"], "none.txt: "),
+        (["--layers", "7"], "layers is 7; use 'mix', 'top', or 0 to 2"),
+        (["--resume"], "holds no checkpoint to resume from"),
+        (["--format", "conllu"], "conllu"),
+    ],
+)
+def test_what_cannot_work_is_one_line(
+    arguments: list[str], message: str, elmo: Elmo, tmp_path: Path
+) -> None:
+    assert message in fails(elmo, *command("spam", tmp_path), "-o", "mine", *arguments, "--quiet")
+
+
+def test_contradicting_flags_are_wrong_usage(elmo: Elmo, tmp_path: Path) -> None:
+    code, _, err = elmo(*command("spam", tmp_path), "-o", "mine", "--no-elmo", "--elmo", "both")
+    assert code == 2
+    assert "contradict each other" in err
+
+
+def test_an_unknown_task_is_wrong_usage_that_names_the_others(elmo: Elmo) -> None:
+    code, _, err = elmo("task", "train", "squad", "--train", "a", "-o", "b")
+    assert code == 2
+    assert "'spam', 'sst', 'ner', 'pos', 'nli'" in err
+
+
+# Evaluating
+
+
+def test_evaluation_prints_scores_class_by_class(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    path = str(write_examples(tmp_path, "spam", "dev"))
+    code, out, err = elmo("task", "evaluate", str(spam), path)
+    assert (code, err) == (0, "")
+    assert out.startswith("accuracy ")
+    assert "right \\ predicted" in out
+
+
+def test_an_unknown_label_at_evaluation_is_one_line(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("label,text\nneutral,we go\n")
+    message = fails(elmo, "task", "evaluate", str(spam), "other.csv")
+    assert message.startswith("elmo: other.csv, line 2: label 'neutral' is unknown")
+
+
+def test_a_folder_of_something_else_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
+    bilm = str(write_bilm(tmp_path / "bilm"))
+    for folder in (bilm, str(tmp_path)):
+        message = fails(elmo, "task", "evaluate", folder, "a.csv")
+        assert "elmo task train" in message
+
+
+def test_another_model_is_refused(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    other = str(write_bilm(tmp_path / "other", seed=5))
+    message = fails(elmo, "task", "evaluate", str(spam), "a.csv", "--model", other)
+    assert "was trained with another biLM" in message
+
+
+# Predicting
+
+
+def test_raw_text_becomes_json_lines_with_probabilities(
+    elmo: Elmo, spam: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "you $$$ 1000.\n\nwe see MOTHER.\n"
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
+    code, out, err = elmo("task", "predict", str(spam), "-")
+
+    assert (code, err) == (0, "")
+    first, second = map(json.loads, out.splitlines())
+    assert (first["text"], first["label"]) == ("you $$$ 1000.", "spam")
+    assert (second["text"], second["label"]) == ("we see MOTHER.", "ham")
+    assert sum(first["probabilities"].values()) == pytest.approx(1)
+
+
+def test_json_lines_keep_what_else_they_hold_and_go_to_a_file(
+    elmo: Elmo, spam: Path, tmp_path: Path
+) -> None:
+    lines = [{"id": n, "words": ["you", "$$$"]} for n in range(3)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, out, _ = elmo("task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
+
+    assert (code, out) == (0, "")
+    answers = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [answer["id"] for answer in answers] == [0, 1, 2]
+    assert {answer["label"] for answer in answers} == {"spam"}
+
+
+def test_a_bad_line_leaves_no_file(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 7}\n')
+    message = fails(elmo, "task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
+    assert "in.jsonl, line 2: is 7 (int); give a text, or a list of words" in message
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+# Help
+
+
+@pytest.mark.parametrize("name", ["train", "evaluate", "predict"])
+def test_every_command_explains_itself_with_an_example(elmo: Elmo, name: str) -> None:
+    code, out, _ = elmo("task", name, "--help")
+    assert code == 0
+    assert f"elmo task {name} " in out.split("Options:")[0].split("Example", 1)[1]
+
+
+def test_help_does_not_load_torch() -> None:
+    program = (
+        "import sys; sys.argv = ['elmo', 'task', 'train', '--help']\n"
+        "from elmokit.cli import elmo\n"
+        "try: elmo.main()\n"
+        "except SystemExit: sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == 0

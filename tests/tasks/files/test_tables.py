@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmokit.errors import ConfigError, ElmoError, ElmoWarning
+from elmokit.tasks.examples import PairExample, TextExample
+from elmokit.tasks.files.table_columns import TableSettings
+from elmokit.tasks.files.tables import read_pairs, read_texts
+
+
+def write(folder: Path, name: str, contents: str) -> Path:
+    path = folder / name
+    path.write_bytes(contents.encode())
+    return path
+
+
+def texts(
+    folder: Path, name: str, contents: str, settings: TableSettings | None = None, **options: Any
+) -> list[tuple[str | None, str]]:
+    """The label and the joined words of each example."""
+    examples = read_texts(write(folder, name, contents), settings, **options)
+    return [(example.label, " ".join(example.words)) for example in examples]
+
+
+def message(
+    folder: Path,
+    name: str,
+    contents: str,
+    settings: TableSettings | None = None,
+    read: Any = read_texts,
+) -> str:
+    """What is said about a table that is refused, after the name of its folder."""
+    with pytest.raises(ElmoError) as caught:
+        read(write(folder, name, contents), settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{folder}/")
+
+
+# Rows
+
+
+def test_rows_of_csv_know_the_line_on_which_they_start(tmp_path):
+    contents = 'label,text\r\nham,"Hi, ""you""\r\nthere"\r\n\r\nspam,Win\r\n'
+    path = write(tmp_path, "a.csv", contents)
+    assert read_texts(path) == [
+        TextExample(("Hi,", '"you"', "there"), "ham", f"{path}, line 2"),
+        TextExample(("Win",), "spam", f"{path}, line 5"),
+    ]
+
+
+def test_quotation_marks_of_tsv_are_part_of_the_text(tmp_path):
+    contents = 'label\ttext\nham\t"Hi, you\n\nspam\tsay "no"\n'
+    assert texts(tmp_path, "a.tsv", contents) == [("ham", '"Hi, you'), ("spam", 'say "no"')]
+
+
+def test_json_lines_hold_texts_or_words_and_labels_of_any_plain_kind(tmp_path):
+    rows = [
+        {"text": "a  b", "label": "x", "id": 1},
+        {"label": 0, "text": ["New York", "City"]},
+        {"label": True, "text": "c"},
+    ]
+    contents = "\n\n".join(map(json.dumps, rows))
+    assert texts(tmp_path, "a.jsonl", contents) == [
+        ("x", "a b"),
+        ("0", "New York City"),
+        ("true", "c"),
+    ]
+    path = write(tmp_path, "a.ndjson", contents)
+    assert [example.place for example in read_texts(path)] == [
+        f"{path}, line {line}" for line in (1, 3, 5)
+    ]
+    assert read_texts(path)[1].words == ("New York", "City")
+
+
+def test_overflow_columns_without_a_name_are_left_alone(tmp_path):
+    contents = "v1,v2,,,\nham,Hello,,,\nham,Well, spilt, over,\nspam,Win\n"
+    assert texts(tmp_path, "spam.csv", contents) == [
+        ("ham", "Hello"),
+        ("ham", "Well"),
+        ("spam", "Win"),
+    ]
+
+
+@pytest.mark.parametrize(("row", "count"), [("ham,Well, you", 3), ("ham", 1)])
+def test_row_with_another_number_of_fields_is_refused(tmp_path, row, count):
+    assert message(tmp_path, "a.csv", f"label,text\nham,a\n{row}\n") == (
+        f"a.csv, line 3: has {count} fields, but there are 2 columns; mend the line (in a .csv, "
+        "put a text that holds commas between quotation marks)"
+    )
+
+
+def test_quotation_that_does_not_end_is_refused_where_it_starts(tmp_path):
+    assert message(tmp_path, "a.csv", 'label,text\nham,"a\nspam,b\nham,c\n') == (
+        "a.csv, line 2: is not CSV (unexpected end of data); put a field that holds commas, "
+        "quotation marks or line breaks between quotation marks, and double those in it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("{", "is not JSON (Expecting property name enclosed in double quotes); each line holds"),
+        ("ham,hello", "is not JSON (Expecting value); each line holds"),
+        ("[1]", "holds a list; each line must hold a JSON object"),
+        ('"text"', "holds a str; each line must hold a JSON object"),
+    ],
+)
+def test_line_that_is_no_object_is_refused(tmp_path, line, what):
+    contents = f'{{"label": "x", "text": "a"}}\n{line}\n'
+    assert message(tmp_path, "a.jsonl", contents).startswith(f"a.jsonl, line 2: {what}")
+
+
+def test_long_field_is_read(tmp_path):
+    long = "word " * 50_000
+    assert texts(tmp_path, "a.csv", f"label,text\nham,{long}\n") == [("ham", long.strip())]
+
+
+# Columns
+
+
+@pytest.mark.parametrize(
+    "header", ["label,text", "text,label", "Category,Message", "x,Sentence,y,SENTIMENT", "v1,v2,,"]
+)
+def test_columns_with_usual_names_are_found(tmp_path, header):
+    names = header.split(",")
+    labels = ("label", "category", "sentiment", "v1")
+    row = ",".join("ham" if name.lower() in labels else "hello" for name in names)
+    assert texts(tmp_path, "a.csv", f"{header}\n{row}\n") == [("ham", "hello")]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        TableSettings("kind", ("body",)),
+        TableSettings(3, (2,)),
+        TableSettings("3", ("2",)),
+        TableSettings(-1, (-2,)),
+        TableSettings("-1", ("body",)),
+    ],
+)
+def test_columns_are_named_or_numbered(tmp_path, settings):
+    assert texts(tmp_path, "a.csv", "id,body,kind\n7,hello you,ham\n", settings) == [
+        ("ham", "hello you")
+    ]
+
+
+def test_name_of_digits_is_a_name_before_it_is_a_number(tmp_path):
+    settings = TableSettings("1", ("2",))
+    assert texts(tmp_path, "a.csv", "2,1\nhello,ham\n", settings) == [("ham", "hello")]
+    settings = TableSettings(1, (2,))
+    assert texts(tmp_path, "a.csv", "2,1\nham,hello\n", settings) == [("ham", "hello")]
+
+
+def test_without_a_header_the_label_is_first_unless_numbers_say_otherwise(tmp_path):
+    settings = TableSettings(header=False)
+    assert texts(tmp_path, "a.tsv", "3\tIt works\n1\tBad\n", settings) == [
+        ("3", "It works"),
+        ("1", "Bad"),
+    ]
+    settings = TableSettings(header=False, label=2, texts=(1,))
+    assert texts(tmp_path, "a.tsv", "It works\t3\n", settings) == [("3", "It works")]
+
+
+def test_objects_may_have_their_keys_in_any_order(tmp_path):
+    contents = '{"text": "a", "label": "x"}\n{"label": "y", "id": 3, "text": "b"}\n'
+    assert texts(tmp_path, "a.jsonl", contents) == [("x", "a"), ("y", "b")]
+
+
+def test_column_that_is_not_there_is_refused_at_the_header(tmp_path):
+    contents = "id,body,kind\n7,hello,ham\n"
+    assert message(tmp_path, "a.csv", contents, TableSettings("class", ("body",))) == (
+        "a.csv, line 1: there is no column 'class'; name one of 'id', 'body', 'kind', or count "
+        "them from 1"
+    )
+    for wrong in (0, 4, -4):
+        found = message(tmp_path, "a.csv", contents, TableSettings(wrong, ("body",)))
+        assert found.startswith(f"a.csv, line 1: there is no column {wrong}; name one of 'id'")
+
+
+def test_unusual_names_are_asked_for(tmp_path):
+    assert message(tmp_path, "a.csv", "kind,text,,\nham,hello,,\n") == (
+        "a.csv, line 1: there is no column that usually holds the label among 'kind', 'text'; name "
+        "it (--label-column), or say that the first line names no columns (--no-header)"
+    )
+    assert message(tmp_path, "a.jsonl", '{"label": "x", "body": "a"}') == (
+        "a.jsonl, line 1: there is no column that usually holds the text among 'label', 'body'; "
+        "name it (--text-column), or say that the first line names no columns (--no-header)"
+    )
+
+
+def test_several_usual_names_are_asked_about(tmp_path):
+    assert message(tmp_path, "a.csv", "label,text,sentence\nham,a,b\n").startswith(
+        "a.csv, line 1: there is more than one column that may hold the text among 'label'"
+    )
+
+
+def test_name_that_two_columns_have_is_refused(tmp_path):
+    settings = TableSettings("label", ("text",))
+    assert message(tmp_path, "a.csv", "label,text,text\nham,a,b\n", settings) == (
+        "a.csv, line 1: there are 2 columns 'text'; give them different names"
+    )
+
+
+def test_column_for_two_uses_is_refused(tmp_path):
+    assert message(tmp_path, "a.csv", "label,text\nham,a\n", TableSettings("label", (1,))) == (
+        "a.csv, line 1: one column is to be used twice; name different ones"
+    )
+
+
+def test_one_column_only_is_refused(tmp_path):
+    conll = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n"
+    assert message(tmp_path, "a.csv", conll) == (
+        "a.csv, line 1: has too few columns ('EU NNP I-NP I-ORG') for a label and a text; put "
+        "commas between them in a .csv, tabs in a .tsv"
+    )
+    assert " for a label and two texts; put" in message(
+        tmp_path, "a.tsv", "label\ttext\nx\ta\n", read=read_pairs
+    )
+
+
+def test_plain_text_where_a_list_of_columns_belongs_is_refused():
+    with pytest.raises(ConfigError, match="texts is 'text'; give a list"):
+        TableSettings(texts="text")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="skip_labels is '-'; give a list"):
+        TableSettings(skip_labels="-")  # type: ignore[arg-type]
+    assert TableSettings(texts=["a"]) == TableSettings(texts=("a",))  # type: ignore[arg-type]
+
+
+# Values
+
+
+def test_text_is_split_by_what_is_given(tmp_path):
+    contents = "label,text\nham,Hi you.\n"
+    assert texts(tmp_path, "a.csv", contents, tokenize=list) == [("ham", "H i   y o u .")]
+
+
+def test_labels_stay_as_they_are_but_for_blanks_around_them(tmp_path):
+    contents = "label,text\nENTAILMENT ,a\n not Spam,b\n"
+    assert texts(tmp_path, "a.csv", contents) == [("ENTAILMENT", "a"), ("not Spam", "b")]
+
+
+@pytest.mark.parametrize("row", ['{"text": "a", "label": null}', '{"text": "a", "label": " "}'])
+def test_row_without_a_label_is_refused(tmp_path, row):
+    assert message(tmp_path, "a.jsonl", row) == (
+        "a.jsonl, line 1: has no label; give it one, or leave the row out"
+    )
+
+
+@pytest.mark.parametrize("text", ['" "', "null", "[]", '""'])
+def test_row_without_words_is_refused(tmp_path, text):
+    assert message(tmp_path, "a.jsonl", f'{{"label": "x", "text": {text}}}') == (
+        "a.jsonl, line 1: column 'text' holds no words; leave the row out"
+    )
+
+
+@pytest.mark.parametrize("text", ["7", '{"a": 1}', '["a", 1]', '["a", " "]'])
+def test_text_that_is_no_text_is_refused(tmp_path, text):
+    assert message(tmp_path, "a.jsonl", f'{{"label": "x", "text": {text}}}') == (
+        f"a.jsonl, line 1: column 'text' holds {text}; it must hold a text or a list of words"
+    )
+
+
+@pytest.mark.parametrize("label", ["0.5", '["x"]'])
+def test_label_that_is_no_label_is_refused(tmp_path, label):
+    assert message(tmp_path, "a.jsonl", f'{{"label": {label}, "text": "a"}}') == (
+        f"a.jsonl, line 1: column 'label' holds {label}; a label is a text or a whole number"
+    )
+
+
+def test_table_to_be_predicted_needs_no_label(tmp_path):
+    unlabelled = TableSettings(labelled=False)
+    assert texts(tmp_path, "a.csv", "text\nhello\n", unlabelled) == [(None, "hello")]
+    headless = TableSettings(labelled=False, header=False)
+    [pair] = read_pairs(write(tmp_path, "b.tsv", "A dog\tAn animal\n"), headless)
+    assert (pair.first, pair.second, pair.label) == (("A", "dog"), ("An", "animal"), None)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_header_alone_is_no_example(tmp_path, name):
+    contents = "label,text\n" if name == "a.csv" else "label\ttext\n"
+    assert (
+        message(tmp_path, name, contents) == f"{name}: holds no example; name a file that has some"
+    )
+
+
+def test_name_that_says_nothing_needs_a_format(tmp_path):
+    contents = "label\ttext\nham\thello\n"
+    assert message(tmp_path, "a.data", contents) == (
+        "a.data: its name does not say what kind of table it is; give the format, or a name that "
+        "ends in one of .csv, .tsv, .jsonl, .ndjson"
+    )
+    assert texts(tmp_path, "a.data", contents, format="tsv") == [("ham", "hello")]
+
+
+# Pairs
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "label\tpremise\thypothesis",
+        "gold_label\tsentence1\tsentence2",
+        "gold_label\tSentence1\tSentence2",
+        "entailment_judgment\tsentence_A\tsentence_B",
+    ],
+)
+def test_pairs_with_usual_names_are_found(tmp_path, header):
+    path = write(tmp_path, "a.tsv", f"{header}\tother\nNEUTRAL\tA dog\tA cat\tx\n")
+    assert read_pairs(path) == [
+        PairExample(("A", "dog"), ("A", "cat"), "NEUTRAL", f"{path}, line 2")
+    ]
+
+
+def test_texts_of_a_pair_are_in_the_order_that_is_given(tmp_path):
+    path = write(tmp_path, "a.csv", "a,b,label\none,two,x\n")
+    [pair] = read_pairs(path, TableSettings(texts=("b", "a")))
+    assert (pair.first, pair.second) == (("two",), ("one",))
+
+
+def test_pairs_nobody_agreed_on_are_left_out_and_counted(tmp_path):
+    contents = "label,premise,hypothesis\n-,a,b\nneutral,c,d\n-,e,f\n"
+    path = write(tmp_path, "snli.csv", contents)
+    with pytest.warns(ElmoWarning, match=r"snli\.csv: rows with the label '-' are left out: 2"):
+        assert [pair.label for pair in read_pairs(path)] == ["neutral"]
+    assert len(read_pairs(path, TableSettings(skip_labels=()))) == 3
+
+
+def test_of_texts_only_the_labels_that_are_named_are_left_out(tmp_path):
+    contents = "label,text\n-,bad\n+,good\n,unknown\n"
+    with pytest.warns(ElmoWarning, match="rows with the label '' are left out: 1"):
+        found = texts(tmp_path, "a.csv", contents, TableSettings(skip_labels=("",)))
+    assert found == [("-", "bad"), ("+", "good")]
+
+
+def test_one_column_where_two_texts_are_needed_is_refused(tmp_path):
+    contents = "label,premise,hypothesis\nx,a,b\n"
+    settings = TableSettings(texts=("premise",))
+    assert message(tmp_path, "a.csv", contents, settings, read_pairs) == (
+        "a.csv, line 1: the texts are to be in 'premise'; name 2 (--text-column)"
+    )

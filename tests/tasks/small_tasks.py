@@ -1,0 +1,185 @@
+"""Small tasks in a folder: files that a network can learn in a moment, and a random biLM."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_models import small_bilm
+
+from elmokit import BiLM, Embedder
+from elmokit.config import CharacterEncoderConfig
+from elmokit.formats.native import SavedModel, write_model
+from elmokit.tasks import run as run_module
+from elmokit.tasks.config import TaskConfig, task_config
+from elmokit.tasks.run import TaskResult, train_task
+from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
+
+NAMES = {"spam": "csv", "sst": "txt", "ner": "conll", "pos": "conllu", "nli": "tsv"}
+"""The tasks, and the suffix of the files that they learn from here."""
+FAST: dict[str, Any] = {
+    "network.hidden": 12,
+    "network.dropout": 0.0,
+    "inputs.elmo_dropout": 0.1,
+    "inputs.dropout": 0.0,
+    "inputs.characters": False,
+    "training.batch_tokens": 40,
+    "training.learning_rate": 0.01,
+    "training.rate_factor": 1.0,
+    "training.epochs": 10,
+    "training.patience": 10,
+}
+PLAIN = ["the", "a", "we", "you", "it", "is", "was", "see", "go", "at", "on"]
+# Far apart in their characters, since a random model knows of nothing else.
+GOOD, BAD = ["$$$", "1000", "!!!!", "777$"], ["MOTHER", "WWW", "BOO", "MOOD"]
+PEOPLE, PLACES = ["Jim Lee", "Ann", "Bo Ek"], ["Oslo", "New York", "Rome"]
+VERBS, NOUNS = ["runs", "eats", "sits"], ["dog", "cat", "boy"]
+
+
+ENCODER = CharacterEncoderConfig(filters=((1, 8), (2, 16), (3, 16)), character_size=8, highways=0)
+
+
+def lively_bilm(seed: int = 0) -> BiLM:
+    """A random model whose words differ as much as those of a trained one."""
+    bilm = small_bilm(seed, encoder=ENCODER, token_size=24, cell_size=24)
+    with torch.no_grad():
+        for weight in bilm.encoder.parameters():
+            weight.mul_(3.0)
+    return bilm
+
+
+def embedder(seed: int = 0) -> Embedder:
+    return Embedder(lively_bilm(seed), tokenizer="default")
+
+
+def write_bilm(folder: Path, seed: int = 0) -> Path:
+    bilm = lively_bilm(seed)
+    write_model(folder, SavedModel(bilm.config, bilm.state_dict(), "default"))
+    return folder
+
+
+def config(name: str, settings: Mapping[str, Any] | None = None) -> TaskConfig:
+    return task_config(name, settings=FAST | dict(settings or {}))
+
+
+def train(
+    folder: Path, name: str, settings: Mapping[str, Any] | None = None, **arguments: Any
+) -> TaskResult:
+    """Train a task in `folder`, into `folder/name`, on files that are made there first."""
+    files = {part: write_examples(folder, name, part) for part in ("train", "dev")}
+    if "bilm" not in arguments:
+        arguments["bilm"] = embedder()
+    arguments = files | arguments
+    return train_task(config(name, settings), arguments.pop("output", folder / name), **arguments)
+
+
+def write_examples(folder: Path, name: str, part: str, count: int | None = None) -> Path:
+    path = folder / f"{name}.{part}.{NAMES[name]}"
+    numbers = random.Random(f"{name} {part}")
+    count = count or {"train": 60, "dev": 30, "test": 20}[part]
+    rows = [WRITERS[name](numbers) for _ in range(count)]
+    if name == "spam":
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("label", "text"), *rows])
+    elif name == "nli":
+        lines = ["label\tpremise\thypothesis", *map("\t".join, rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    else:
+        path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
+def spam(numbers: random.Random) -> tuple[str, str]:
+    label = numbers.choice(["ham", "spam", "ham"])
+    words = numbers.choices(PLAIN, k=numbers.randint(1, 5))
+    words.insert(numbers.randint(0, len(words)), numbers.choice(GOOD if label == "spam" else BAD))
+    return label, " ".join(words) + "."
+
+
+def sst(numbers: random.Random) -> str:
+    label = numbers.randint(0, 2)
+    word = numbers.choice([BAD, PLAIN, GOOD][label])
+    filling = numbers.choice(PLAIN)
+    return f"({label} (1 {filling}) ({label} ({label} {word}) (1 .)))\n"
+
+
+def ner(numbers: random.Random) -> str:
+    """In IOB1, as the files of CoNLL-2003."""
+    lines = []
+    for kind, names in numbers.sample([("PER", PEOPLE), ("LOC", PLACES)], k=numbers.randint(1, 2)):
+        lines += [f"{word} O" for word in numbers.choices(PLAIN, k=numbers.randint(1, 3))]
+        lines += [f"{word} I-{kind}" for word in numbers.choice(names).split()]
+    return "\n".join([*lines, ". O"]) + "\n\n"
+
+
+def pos(numbers: random.Random) -> str:
+    words = [("the", "DET"), (numbers.choice(NOUNS), "NOUN"), (numbers.choice(VERBS), "VERB")]
+    if numbers.random() < 0.5:
+        words += [("a", "DET"), (numbers.choice(NOUNS), "NOUN")]
+    rest = "\t_" * 6
+    rows = (f"{n}\t{word}\t_\t{tag}{rest}" for n, (word, tag) in enumerate(words, start=1))
+    return "\n".join(rows) + "\n\n"
+
+
+def nli(numbers: random.Random) -> tuple[str, str, str]:
+    noun, verb = numbers.choice(NOUNS), numbers.choice(VERBS)
+    label = numbers.choice(["entailment", "contradiction"])
+    denied = "!NOT! " if label == "contradiction" else ""
+    return label, f"the {noun} {verb} now", f"a {noun} {denied}{verb}"
+
+
+WRITERS: dict[str, Any] = {"spam": spam, "sst": sst, "ner": ner, "pos": pos, "nli": nli}
+
+
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the time that drawing takes, which is longer than a small run."""
+    monkeypatch.setattr(run_module, "draw", lambda result: None)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Those of a trained task."""
+    return load_file(folder / "weights.safetensors")
+
+
+class Interrupting(Watcher):
+    """Does something in an epoch, after a batch, as a signal or a crash would."""
+
+    def __init__(self, epoch: int, batch: int, action: Callable[[], object]) -> None:
+        self.when = epoch, batch
+        self.action = action
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def step(self, report: StepReport) -> None:
+        if (report.epoch, report.batch) == self.when:
+            self.action()
+
+
+class Listening(Watcher):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.epochs: list[EpochReport] = []
+        self.steps: list[StepReport] = []
+        self.words: list[tuple[int, int | None]] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def layers(self, done: int, total: int | None) -> None:
+        self.words.append((done, total))
+
+    def step(self, report: StepReport) -> None:
+        self.steps.append(report)
+
+    def epoch(self, report: EpochReport) -> None:
+        self.epochs.append(report)

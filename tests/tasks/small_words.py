@@ -1,0 +1,78 @@
+"""Random word vectors for task networks, and what must hold for every one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from elmokit.tasks import recurrent
+from elmokit.tasks.word_vectors import Sizes, WordVectors
+
+SAME = 1e-5
+SIZES = Sizes(at_input=5, at_output=4)
+LENGTHS = (4, 0, 1, 6, 2)
+"""Sentences out of order, one without words, one of one word."""
+
+
+def random_words(
+    lengths: Sequence[int] = LENGTHS,
+    sizes: Sizes = SIZES,
+    *,
+    padding: int = 0,
+    seed: int = 0,
+) -> WordVectors:
+    """Sentences with vectors of their own, whatever the batch; on padding stands what may."""
+    width = max(lengths, default=0) + padding
+    mask = torch.arange(width) < torch.tensor(lengths)[:, None]
+
+    def vectors(size: int, kind: int) -> Tensor:
+        everywhere = torch.full((len(lengths), width, size), 7.0)
+        for row, length in enumerate(lengths):
+            generator = torch.Generator().manual_seed(1000 * seed + 10 * length + kind)
+            everywhere[row, :length] = torch.randn(length, size, generator=generator)
+        return everywhere
+
+    at_output = vectors(sizes.at_output, 1) if sizes.at_output else None
+    return WordVectors(vectors(sizes.at_input, 0), at_output, mask)
+
+
+def assert_same(one: Tensor, other: Tensor, within: float = SAME) -> None:
+    torch.testing.assert_close(one, other, rtol=0, atol=within)
+
+
+def assert_every_parameter_learns(network: nn.Module, loss: Tensor) -> None:
+    network.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.any(), name
+
+
+def fit(network: nn.Module, loss: Callable[[], Tensor], steps: int, rate: float = 0.01) -> float:
+    """Learn a batch by heart; give the last loss."""
+    optimiser = torch.optim.Adam(network.parameters(), lr=rate)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        value = loss()
+        value.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return loss().item()
+
+
+@contextmanager
+def no_default_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a network makes without naming a device has no values, and cannot be mixed in."""
+    pack = recurrent.pack
+
+    def pack_where_python_counts(*arguments: object) -> object:
+        with torch.device("cpu"):
+            return pack(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(recurrent, "pack", pack_where_python_counts)
+    with torch.device("meta"):
+        yield

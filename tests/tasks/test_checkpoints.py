@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tasks.small_tasks import config
+
+from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.checkpoints import Progress, fingerprint_of, learnt, put_back, take
+from elmokit.tasks.examples import TextExample
+from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.label_tasks import TextTask
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.tasks.task import TaskModel
+from elmokit.tasks.training import Trainer
+from elmokit.tasks.watcher import Watcher
+
+EXAMPLES = [
+    TextExample(("win", "$"), "spam", "a.csv, line 2"),
+    TextExample(("home",), "ham", "a.csv, line 3"),
+]
+
+
+def trainer(folder: Path, seed: int = 0, trainable: bool = False) -> Trainer:
+    torch.manual_seed(seed)
+    task = TextTask(config("spam"), Labels(("ham", "spam")))
+    static = StaticVectors(["win"], [[1.0, 2.0]], trainable=trainable)
+    inputs = TaskInputs(static=static, characters=CharacterFeatures(filters=4))
+    model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
+    return Trainer(task, model, EXAMPLES, EXAMPLES, folder, {"data": "mine"}, Watcher())
+
+
+def test_what_was_taken_is_put_back(tmp_path: Path) -> None:
+    one, other = trainer(tmp_path / "one"), trainer(tmp_path / "other", seed=1)
+    for _ in range(3):
+        one.step(EXAMPLES)
+    one.save()
+    saved = one.checkpoints.newest()
+    assert saved is not None
+
+    put_back(other, saved)
+
+    assert other.progress == one.progress
+    for each in (one, other):
+        each.step(EXAMPLES)
+    expected = one.model.state_dict()
+    assert all(torch.equal(v, expected[name]) for name, v in other.model.state_dict().items())
+    assert saved.values["data"] == "mine"
+
+
+def test_best_score_that_is_not_there_yet_survives_json(tmp_path: Path) -> None:
+    one = trainer(tmp_path)
+    one.step(EXAMPLES)
+    checkpoint = take(one)
+    assert checkpoint.values["progress"]["best"] is None
+    put_back(one, checkpoint)
+    assert one.progress.best == -math.inf
+
+
+def test_a_frozen_table_of_static_vectors_is_not_in_a_checkpoint(tmp_path: Path) -> None:
+    frozen, trained = trainer(tmp_path / "frozen"), trainer(tmp_path / "trained", trainable=True)
+    assert "inputs.static.vectors" not in learnt(frozen.model)
+    assert "inputs.static.unknown" in learnt(frozen.model)
+    assert "inputs.static.vectors" in learnt(trained.model)
+
+
+def test_mean_loss_of_nothing_is_no_number() -> None:
+    assert math.isnan(Progress().mean_loss)
+    assert Progress(loss=6.0, examples=4).mean_loss == 1.5
+
+
+def test_fingerprint_is_of_the_examples_not_of_their_place() -> None:
+    moved = [replace(example, place="elsewhere") for example in EXAMPLES]
+    assert fingerprint_of(moved) == fingerprint_of(EXAMPLES)
+    for other in (EXAMPLES[::-1], EXAMPLES[:1], [replace(EXAMPLES[0], label="ham"), EXAMPLES[1]]):
+        assert fingerprint_of(other) != fingerprint_of(EXAMPLES)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_matrices_decay_and_vectors_do_not(tmp_path: Path, frozen: bool) -> None:
+    groups = trainer(tmp_path, trainable=not frozen).optimiser.param_groups
+    weights = [weight for group in groups for weight in group["params"]]
+    assert all(weight.requires_grad for weight in weights)
+    assert len({id(weight) for weight in weights}) == len(weights)
+    assert all({w.dim() > 1 for w in group["params"]} in ({True}, {False}) for group in groups)

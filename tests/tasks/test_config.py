@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmokit.errors import ConfigError
+from elmokit.tasks.config import (
+    CATALOGUE,
+    TABLES,
+    FilesConfig,
+    InputConfig,
+    NetworkConfig,
+    TaskConfig,
+    TrainingConfig,
+    task_config,
+)
+
+EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
+
+
+def refusal(make: Any, **settings: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        make(**settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@EVERY
+@pytest.mark.parametrize("preset", ["small", "paper"])
+def test_every_task_has_both_presets_and_they_survive_json(name: str, preset: Any) -> None:
+    config = task_config(name, preset)
+
+    assert config.name == name
+    assert TaskConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_paper_has_the_sizes_of_the_supplement() -> None:
+    ner, sst, nli = (task_config(name, "paper") for name in ("ner", "sst", "nli"))
+
+    assert (ner.network.hidden, ner.network.layers, ner.network.crf) == (200, 2, True)
+    assert (ner.inputs.elmo, ner.inputs.mix_penalty) == ("input", 0.1)
+    assert (sst.network.hidden, sst.training.learning_rate) == (300, 0.0001)
+    assert (sst.files.phrases, sst.files.shortest_phrase) == (True, 4)
+    assert (nli.network.hidden, nli.training.batch_examples) == (300, 32)
+    assert (sst.inputs.elmo, nli.inputs.elmo) == ("both", "both")
+
+
+def test_settings_take_the_place_of_the_presets_and_leave_it_as_it_was() -> None:
+    changed = task_config("spam", settings={"network.hidden": 8, "training.clip": None})
+
+    assert (changed.network.hidden, changed.training.clip) == (8, 5.0)  # None takes a setting away
+    assert task_config("spam").network.hidden == 256
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"network.hiden": 8}, "network: unknown setting 'hiden'; did you mean 'hidden'"),
+        ({"trainig.seed": 8}, "unknown setting 'trainig'; did you mean 'training'"),
+        ({"training.epochs": 0}, "training: epochs is 0"),
+        ({"training.fraction": 1.5}, "fraction is 1.5; it must be above 0 and at most 1"),
+        ({"training.fraction": 0}, "fraction is 0; it must be above 0"),
+        ({"inputs.elmo": "both sides"}, "inputs: elmo is 'both sides'"),
+        ({"inputs.layers": "bottom"}, "layers is 'bottom'; use 'mix', 'top', or the number"),
+        ({"inputs.layers": -1}, "layers is -1"),
+        ({"inputs.layers": "top", "inputs.per_direction": True}, "per_direction weighs all layers"),
+        ({"inputs.elmo": "none"}, "give a file of static vectors (--static FILE)"),
+        ({"inputs.elmo": "output"}, "words need vectors of their own"),
+        ({"inputs.dropout": 1.0}, "dropout is 1.0"),
+        ({"network.name": "tagger"}, "'tagger', which does not learn spam; use 'pooled' or"),
+        ({"files.tokenizer": "mine"}, "tokenizer is 'mine'"),
+        ({"files.texts": [True]}, "True is no column"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(settings: dict[str, Any], message: str) -> None:
+    assert message in refusal(task_config, name="spam", settings=settings)
+
+
+def test_unknown_task_and_preset_are_refused_with_those_there_are() -> None:
+    assert "'spam', 'sst', 'ner', 'pos', 'nli'" in refusal(task_config, name="squad")
+    assert "'small', 'paper'" in refusal(task_config, name="spam", preset="tiny")
+
+
+def test_finetuning_needs_a_bilm() -> None:
+    message = refusal(InputConfig, elmo="none", characters=True, finetune_bilm=True)
+    assert message.startswith("finetune_bilm is true but elmo is 'none'")
+
+
+def test_one_text_column_needs_no_list_and_numbers_are_columns() -> None:
+    assert FilesConfig(texts="v2", label=1).texts == ("v2",)  # type: ignore[arg-type]
+
+
+def test_every_setting_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    for table, kind in TABLES.items():
+        for field in fields(kind):
+            assert f"`{table}.{field.name}`" in page
+
+
+@pytest.mark.parametrize("table", [InputConfig, NetworkConfig, TrainingConfig, FilesConfig])
+def test_defaults_of_every_table_are_allowed(table: Any) -> None:
+    assert table() == table()

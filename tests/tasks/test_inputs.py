@@ -1,0 +1,408 @@
+"""Sentences to what a task network knows of their words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import small_bilm, small_embedder
+
+from elmokit.config import WordEncoderConfig
+from elmokit.embedder import Embedder
+from elmokit.errors import ConfigError, InputError
+from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.config import InputConfig
+from elmokit.tasks.inputs import FrozenLayers, TaskInputs, build_inputs
+from elmokit.tasks.layer_store import LayerStore
+from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.tasks.word_vectors import Sizes, WordVectors
+from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
+
+TOLERANCE = 1e-5
+SENTENCES = [
+    ("The", "river", "bank"),
+    ("A", "강", "bank", "account", "."),
+    ("bank",),
+    ("the", "bank", "and", "The", "bank"),
+]
+ELMO_SIZE = 12
+PLACES = ["input", "output", "both"]
+
+
+def settings(**changes: Any) -> InputConfig:
+    """Without dropout; the static vectors that go with it are given as they are."""
+    needs_vectors = changes.get("elmo") in ("none", "output") and not changes.get("characters")
+    static = {"static": "vectors.txt"} if needs_vectors else {}
+    return InputConfig(**({"elmo_dropout": 0.0} | static | changes))
+
+
+def static() -> StaticVectors:
+    return StaticVectors(["the", "bank", "river"], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+def characters() -> CharacterFeatures:
+    torch.manual_seed(1)
+    return CharacterFeatures(filters=4, character_size=3)
+
+
+def filled_store(embedder: Embedder, **more: Any) -> LayerStore:
+    store = LayerStore(embedder, **more)
+    store.add(SENTENCES)
+    return store
+
+
+def unequal_mixes(inputs: TaskInputs) -> TaskInputs:
+    """As if they had been trained: every weight another."""
+    with torch.no_grad():
+        for number, mix in enumerate(inputs.mixes):
+            mix.weights.copy_(torch.linspace(-0.5, 1.0 + number, len(mix.weights)))
+            mix.gamma.fill_(1.5 + number)
+    return inputs
+
+
+def loss_of(words: WordVectors) -> torch.Tensor:
+    """Depends on every number, each in another way."""
+    loss = torch.zeros(())
+    for vectors in (words.at_input, words.at_output):
+        if vectors is not None:
+            weights = torch.linspace(-1, 1, vectors.numel()).view_as(vectors)
+            loss = loss + (weights * vectors).sum() + vectors.square().mean()
+    return loss
+
+
+def gradients(inputs: TaskInputs) -> list[torch.Tensor]:
+    loss_of(inputs(SENTENCES)).backward()
+    return [
+        parameter.grad
+        for mix in inputs.mixes
+        for parameter in mix.parameters()
+        if parameter.grad is not None
+    ]
+
+
+def assert_same(found: WordVectors, expected: WordVectors) -> None:
+    torch.testing.assert_close(found.at_input, expected.at_input, atol=TOLERANCE, rtol=0)
+    assert torch.equal(found.mask, expected.mask)
+    assert (found.at_output is None) == (expected.at_output is None)
+    if found.at_output is not None:
+        torch.testing.assert_close(found.at_output, expected.at_output, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("place", "sizes"),
+    [
+        ("none", Sizes(6, 0)),
+        ("input", Sizes(6 + ELMO_SIZE, 0)),
+        ("output", Sizes(6, ELMO_SIZE)),
+        ("both", Sizes(6 + ELMO_SIZE, ELMO_SIZE)),
+    ],
+)
+def test_everything_is_joined_and_sizes_tell_how_large_it_is(place: str, sizes: Sizes) -> None:
+    embedder = None if place == "none" else small_embedder()
+    inputs = build_inputs(settings(elmo=place), embedder, static(), characters())
+    words = inputs(SENTENCES)
+    assert inputs.sizes == sizes
+    assert len(inputs.mixes) == sizes.at_output // ELMO_SIZE + (sizes.at_input - 6) // ELMO_SIZE
+    assert words.at_input.shape == (4, 5, sizes.at_input)
+    assert words.mask.sum(1).tolist() == [3, 5, 1, 5]
+    assert words.mask[2].tolist() == [True, False, False, False, False]
+    assert words.at_input[~words.mask].eq(0).all()
+    assert words.at_input[..., :2][words.mask].tolist()[:3] == [[1, 2], [5, 6], [3, 4]]
+    torch.testing.assert_close(words.at_input[0, :3, 2:6], inputs.characters(SENTENCES[0]))
+    if sizes.at_output:
+        assert words.at_output.shape == (4, 5, ELMO_SIZE)
+        assert words.at_output[~words.mask].eq(0).all()
+    else:
+        assert words.at_output is None
+
+
+@pytest.mark.parametrize("per_direction", [False, True])
+def test_a_trained_mix_gives_what_the_embedder_gives_with_it(per_direction: bool) -> None:
+    embedder = small_embedder()
+    config = settings(elmo="both", per_direction=per_direction)
+    inputs = unequal_mixes(build_inputs(config, embedder, store=filled_store(embedder)))
+    words = inputs(SENTENCES)
+    for mix, vectors in zip(inputs.mixes, (words.at_input, words.at_output), strict=True):
+        for row, expected in enumerate(embedder.embed(SENTENCES, layer=mix)):
+            found = vectors[row, : len(expected)].detach().numpy()
+            np.testing.assert_allclose(found, expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize(("layers", "number"), [("top", 2), (0, 0), (1, 1)])
+@pytest.mark.parametrize("finetune", [False, True])
+def test_one_layer_is_that_of_the_embedder_times_gamma(
+    layers: str | int, number: int, finetune: bool
+) -> None:
+    embedder = small_embedder()
+    inputs = build_inputs(settings(layers=layers, finetune_bilm=finetune), embedder)
+    (mix,) = inputs.mixes
+    with torch.no_grad():
+        mix.gamma.fill_(2.0)
+    vectors = inputs(SENTENCES).at_input
+    for row, expected in enumerate(small_embedder().embed(SENTENCES, layer=number)):
+        found = vectors[row, : len(expected)].detach().numpy()
+        np.testing.assert_allclose(found, 2 * expected, atol=TOLERANCE, rtol=0)
+    vectors.sum().backward()
+    assert mix.gamma.grad.abs().sum() > 0
+    assert mix.weights.grad is None
+
+
+def test_one_layer_comes_out_of_a_store_of_all() -> None:
+    embedder = small_embedder()
+    from_all = build_inputs(settings(layers="top"), embedder, store=filled_store(embedder))
+    alone = build_inputs(
+        settings(layers="top"), embedder, store=filled_store(embedder, layers="top")
+    )
+    assert_same(from_all(SENTENCES), alone(SENTENCES))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("per_direction", [False, True])
+def test_stored_computed_and_trained_layers_give_the_same_vectors_and_gradients(
+    place: str, per_direction: bool, tmp_path: Path
+) -> None:
+    config = settings(elmo=place, per_direction=per_direction)
+    embedder = small_embedder()
+    on_disk = filled_store(embedder, folder=tmp_path)
+    kinds = [
+        build_inputs(config, embedder, static(), store=filled_store(embedder)),
+        build_inputs(config, embedder, static(), store=on_disk),
+        build_inputs(config, embedder, static()),
+        build_inputs(
+            settings(elmo=place, per_direction=per_direction, finetune_bilm=True),
+            small_embedder(),
+            static(),
+        ),
+    ]
+    expected, *others = map(unequal_mixes, kinds)
+    vectors, slopes = expected(SENTENCES), gradients(expected)
+    assert len(slopes) == 2 * len(expected.mixes)
+    assert all(slope.abs().sum() > 0 for slope in slopes)
+    for other in others:
+        assert_same(other(SENTENCES), vectors)
+        for found, slope in zip(gradients(other), slopes, strict=True):
+            torch.testing.assert_close(found, slope, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_frozen_bilm_is_no_part_of_the_module(stored: bool) -> None:
+    embedder = small_embedder()
+    store = filled_store(embedder) if stored else None
+    inputs = build_inputs(settings(elmo="both"), embedder, static(), store=store)
+    loss_of(inputs(SENTENCES)).backward()
+    assert inputs.bilm is None
+    assert not any("bilm" in name for name in inputs.state_dict())
+    assert all(parameter.grad is None for parameter in embedder.bilm.parameters())
+
+
+def test_fine_tuning_reaches_every_weight_but_the_softmax() -> None:
+    embedder = Embedder(small_bilm(softmax_words=7), tokenizer="whitespace")
+    inputs = build_inputs(settings(finetune_bilm=True), embedder)
+    assert inputs.bilm is embedder.bilm
+    loss_of(inputs(SENTENCES)).backward()
+    for name, parameter in inputs.bilm.named_parameters():
+        assert parameter.requires_grad is not name.startswith("softmax"), name
+        if parameter.requires_grad:
+            assert parameter.grad.abs().sum() > 0, name
+    assert any(name.startswith("elmo.bilm.") for name in inputs.state_dict())
+
+
+def test_fine_tuning_gives_the_gradients_of_the_model_read_word_by_word() -> None:
+    inputs = build_inputs(settings(finetune_bilm=True), small_embedder())
+    loss_of(inputs(SENTENCES)).backward()
+    other = build_inputs(settings(finetune_bilm=True), small_embedder())
+    rows = [other([sentence]).at_input[0] for sentence in SENTENCES]
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    loss_of(WordVectors(padded, None, torch.empty(0))).backward()
+    for one, two in zip(inputs.bilm.parameters(), other.bilm.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, two.grad, atol=TOLERANCE, rtol=1e-4)
+
+
+def test_a_model_that_reads_whole_words_is_fine_tuned_too() -> None:
+    vocabulary = Vocabulary([BEGIN, END, UNKNOWN, "the", "river", "bank"])
+    bilm = small_bilm(encoder=WordEncoderConfig(words=6, begin_id=1, end_id=2))
+    embedder = Embedder(bilm, vocabulary=vocabulary, tokenizer="whitespace")
+    frozen = build_inputs(settings(), embedder)(SENTENCES)
+    trained = build_inputs(settings(finetune_bilm=True), embedder)(SENTENCES)
+    assert_same(trained, frozen)
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_batch_mates_and_padding_change_nothing(finetune: bool) -> None:
+    config = settings(elmo="both", finetune_bilm=finetune)
+    inputs = unequal_mixes(build_inputs(config, small_embedder(), static(), characters()))
+    batch = inputs([*SENTENCES, (), ("long",) * 30])
+    for row, sentence in enumerate(SENTENCES):
+        alone = inputs([sentence])
+        size = len(sentence)
+        assert alone.at_input.shape[1] == size
+        for one, many in ((alone.at_input, batch.at_input), (alone.at_output, batch.at_output)):
+            torch.testing.assert_close(many[row, :size], one[0], atol=TOLERANCE, rtol=0)
+            assert many[row, size:].eq(0).all()
+
+
+def test_each_distinct_word_is_encoded_once() -> None:
+    seen: list[str] = []
+
+    class Watched(CharacterFeatures):
+        def forward(self, words: Any) -> torch.Tensor:
+            seen.extend(words)
+            return super().forward(words)
+
+    inputs = build_inputs(settings(elmo="none"), None, static(), Watched(filters=2))
+    inputs(SENTENCES)
+    assert sorted(seen) == sorted({word for sentence in SENTENCES for word in sentence})
+
+
+def test_characters_are_made_where_the_config_wants_them() -> None:
+    inputs = build_inputs(settings(elmo="none", characters=True))
+    assert inputs.sizes == Sizes(128, 0)
+
+
+def test_sentences_without_words_are_all_padding() -> None:
+    inputs = build_inputs(settings(elmo="both"), small_embedder(), static(), characters())
+    words = inputs([(), ()])
+    assert words.at_input.shape == (2, 0, 6 + ELMO_SIZE)
+    assert words.mask.shape == (2, 0)
+
+
+def test_an_unseen_sentence_is_read_and_not_kept() -> None:
+    embedder = small_embedder()
+    store = filled_store(embedder)
+    inputs = build_inputs(settings(), embedder, store=store)
+    before = len(store)
+    (expected,) = embedder.embed([("Never", "seen")])
+    found = inputs([("Never", "seen")]).at_input[0].detach().numpy()
+    np.testing.assert_allclose(found, expected, atol=TOLERANCE, rtol=0)
+    assert len(store) == before
+
+
+def test_dropout_of_elmo_leaves_the_static_vectors_and_scales_the_rest() -> None:
+    config = settings(elmo="both", elmo_dropout=0.5)
+    embedder = small_embedder()
+    inputs = build_inputs(config, embedder, static())
+    plain = inputs.eval()(SENTENCES)
+    dropped = inputs.train()(SENTENCES)
+    assert torch.equal(dropped.at_input[..., :2], plain.at_input[..., :2])
+    for some, every in (
+        (dropped.at_input[..., 2:], plain.at_input[..., 2:]),
+        (dropped.at_output, plain.at_output),
+    ):
+        kept = some.ne(0)
+        assert 0.3 < (kept & every.ne(0)).sum() / every.ne(0).sum() < 0.7
+        torch.testing.assert_close(some[kept], 2 * every[kept])
+    assert not torch.equal(dropped.at_input[..., 2:].ne(0), dropped.at_output.ne(0))
+
+
+def test_dropout_of_the_input_reaches_all_of_it_and_not_the_output() -> None:
+    inputs = build_inputs(settings(elmo="both", dropout=0.5), small_embedder(), static())
+    plain, dropped = inputs.eval()(SENTENCES), inputs.train()(SENTENCES)
+    assert torch.equal(dropped.at_output, plain.at_output)
+    for part in (slice(0, 2), slice(2, None)):
+        was_there = plain.at_input[..., part].ne(0)
+        assert dropped.at_input[..., part][was_there].eq(0).any()
+
+
+def test_the_same_seed_drops_the_same() -> None:
+    config = settings(elmo="both", elmo_dropout=0.5, dropout=0.2)
+    inputs = build_inputs(config, small_embedder(), static(), characters())
+    torch.manual_seed(3)
+    first = inputs(SENTENCES)
+    torch.manual_seed(3)
+    second = inputs(SENTENCES)
+    assert torch.equal(first.at_input, second.at_input)
+    assert torch.equal(first.at_output, second.at_output)
+
+
+def test_the_penalty_is_lambda_times_the_squared_weights_of_all_mixes() -> None:
+    config = settings(elmo="both", mix_penalty=0.1)
+    inputs = unequal_mixes(build_inputs(config, small_embedder()))
+    expected = 0.1 * sum(mix.weights.square().sum().item() for mix in inputs.mixes)
+    assert inputs.penalty().item() == pytest.approx(expected)
+    inputs.penalty().backward()
+    assert all(mix.weights.grad.abs().sum() > 0 for mix in inputs.mixes)
+
+
+def test_without_elmo_there_is_no_penalty() -> None:
+    assert build_inputs(settings(elmo="none"), None, static()).penalty().item() == 0
+
+
+def test_state_is_saved_and_loaded() -> None:
+    embedder = small_embedder()
+    config = settings(elmo="both", per_direction=True)
+    inputs = unequal_mixes(build_inputs(config, embedder, static(), characters()))
+    again = build_inputs(config, embedder, static(), CharacterFeatures(filters=4, character_size=3))
+    assert not torch.equal(again(SENTENCES).at_input, inputs(SENTENCES).at_input)
+    again.load_state_dict(inputs.state_dict())
+    assert torch.equal(again(SENTENCES).at_input, inputs(SENTENCES).at_input)
+    assert torch.equal(again(SENTENCES).at_output, inputs(SENTENCES).at_output)
+
+
+def test_an_input_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="elmo is 'none', and nothing else is given"):
+        TaskInputs()
+    layers = FrozenLayers(LayerStore(small_embedder()), (0, 1, 2))
+    with pytest.raises(InputError, match="elmo is 'output', and nothing else is given"):
+        TaskInputs(elmo=layers, place="output")
+
+
+def test_layers_without_a_place_and_a_place_without_layers_are_refused() -> None:
+    layers = FrozenLayers(LayerStore(small_embedder()), (0, 1, 2))
+    with pytest.raises(InputError, match="elmo is 'none' and its layers are given"):
+        TaskInputs(static=static(), elmo=layers)
+    with pytest.raises(InputError, match="elmo is 'input' and its layers are not given"):
+        TaskInputs(static=static(), place="input")
+
+
+def test_elmo_without_a_model_is_refused() -> None:
+    with pytest.raises(InputError, match="elmo is 'input', but no model was given"):
+        build_inputs(settings())
+
+
+def test_static_vectors_that_were_not_read_are_named() -> None:
+    with pytest.raises(InputError, match=r"glove\.txt: the static vectors were not given"):
+        build_inputs(settings(static="glove.txt"), small_embedder())
+
+
+def test_a_store_has_its_model_with_it() -> None:
+    embedder = small_embedder()
+    inputs = build_inputs(settings(), store=filled_store(embedder))
+    assert_same(inputs(SENTENCES), build_inputs(settings(), embedder)(SENTENCES))
+
+
+def test_a_store_of_another_embedder_is_refused() -> None:
+    with pytest.raises(InputError, match="made with another Embedder"):
+        build_inputs(settings(), small_embedder(), store=LayerStore(small_embedder()))
+
+
+def test_a_store_that_lacks_layers_is_refused_at_once() -> None:
+    embedder = small_embedder()
+    with pytest.raises(InputError, match="layer 0 is not in the store"):
+        build_inputs(settings(), embedder, store=LayerStore(embedder, layers="top"))
+
+
+def test_fine_tuning_out_of_a_store_is_refused() -> None:
+    embedder = small_embedder()
+    with pytest.raises(InputError, match="finetune_bilm changes the layers"):
+        build_inputs(settings(finetune_bilm=True), embedder, store=LayerStore(embedder))
+
+
+def test_fine_tuning_in_another_state_is_refused() -> None:
+    with pytest.raises(InputError, match="state 'warm' cannot be trained"):
+        build_inputs(settings(finetune_bilm=True), small_embedder(state="warm"))
+
+
+def test_directions_of_one_layer_are_refused() -> None:
+    with pytest.raises(ConfigError, match="per_direction weighs all layers"):
+        build_inputs(settings(layers="top", per_direction=True), small_embedder())
+
+
+def test_texts_and_empty_batches_are_refused() -> None:
+    inputs = build_inputs(settings(), small_embedder())
+    with pytest.raises(InputError, match="not a list of words"):
+        inputs(["The river bank"])
+    with pytest.raises(InputError, match="has no sentences"):
+        inputs([])

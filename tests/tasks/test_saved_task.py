@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tasks.small_tasks import (
+    GOOD,
+    NAMES,
+    config,
+    draw_nothing,
+    embedder,
+    train,
+    write_bilm,
+    write_examples,
+)
+
+from elmokit.errors import ElmoError, ElmoWarning, InputError
+from elmokit.tasks.bilm_reference import BilmReference
+from elmokit.tasks.run import train_task
+from elmokit.tasks.saved_task import TrainedTask
+
+ASKED: dict[str, list[Any]] = {
+    "spam": ["we see $$$", ["you", "MOTHER"], "win $$$ at home!"],
+    "sst": ["it 1000 .", ["the", "BOO", "."]],
+    "ner": ["we see Jim Lee at Oslo. You go on.", ["see", "Rome"], ""],
+    "pos": ["the dog runs", ["a", "cat"]],
+    "nli": [("the dog runs now", "a dog !NOT! runs"), (["the", "cat"], "a cat sits")],
+}
+ONE_EPOCH = {"training.epochs": 1}
+
+
+@pytest.fixture(autouse=True)
+def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_nothing(monkeypatch)
+
+
+def numbers(value: Any) -> list[float]:
+    """All numbers in nested values."""
+    if isinstance(value, dict):
+        return [n for each in value.values() for n in numbers(each)]
+    if isinstance(value, list):
+        return [n for each in value for n in numbers(each)]
+    return [value] if isinstance(value, int | float) else []
+
+
+def words(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [w for each in value.values() for w in words(each)]
+    if isinstance(value, list | tuple):
+        return [w for each in value for w in words(each)]
+    return [value] if isinstance(value, str) else []
+
+
+def check_same(one: list[Any], other: list[Any], tolerance: float = 1e-6) -> None:
+    first, second = ([each.to_dict() for each in some] for some in (one, other))
+    assert words(first) == words(second)
+    np.testing.assert_allclose(numbers(first), numbers(second), rtol=0, atol=tolerance)
+
+
+def refusal(folder: Path, **arguments: Any) -> str:
+    with pytest.raises(ElmoError) as caught:
+        TrainedTask.load(folder, **arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def spam(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained task, to be copied before it is changed."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        draw_nothing(monkeypatch)
+        folder = tmp_path_factory.mktemp("spam")
+        bilm = BilmReference(str(write_bilm(folder / "bilm")))
+        return train(folder, "spam", ONE_EPOCH, bilm=bilm).folder
+
+
+@pytest.fixture
+def copy(spam: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(spam, tmp_path / "copy"))
+
+
+# The same before and after
+
+
+@pytest.mark.parametrize("name", list(NAMES))
+def test_predictions_after_load_are_those_before_save(name: str, tmp_path: Path) -> None:
+    result = train(tmp_path, name, ONE_EPOCH)
+    loaded = TrainedTask.load(result.folder, bilm=embedder())
+    check_same(loaded.predict(ASKED[name]), result.trained.predict(ASKED[name]))
+
+
+def test_predictions_do_not_depend_on_what_else_is_asked(spam: Path) -> None:
+    trained = TrainedTask.load(spam)
+    alone = [trained.predict([item])[0] for item in ASKED["spam"]]
+    check_same(alone, trained.predict(ASKED["spam"]), tolerance=1e-5)
+
+
+def test_saving_again_gives_the_same_files(spam: Path, tmp_path: Path) -> None:
+    TrainedTask.load(spam).save(tmp_path / "again")
+    for name in ("config.json", "labels.json", "weights.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (spam / name).read_bytes()
+
+
+def test_a_finetuned_bilm_is_inside_the_folder(tmp_path: Path) -> None:
+    settings = ONE_EPOCH | {"inputs.finetune_bilm": True, "training.bilm_learning_rate": 0.01}
+    result = train(tmp_path, "spam", settings)
+    moved = result.folder.rename(tmp_path / "moved")
+
+    loaded = TrainedTask.load(moved)
+
+    check_same(loaded.predict(ASKED["spam"]), result.trained.predict(ASKED["spam"]), 1e-5)
+    frozen = TrainedTask.load(moved)
+    assert not any(p.requires_grad and "bilm" in n for n, p in frozen.model.named_parameters())
+
+
+def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
+    result = train(tmp_path, "ner", ONE_EPOCH)
+    names = {path.name for path in result.folder.iterdir()}
+    assert names == {
+        ".lock", "checkpoints", "config.json", "labels.json", "metrics.jsonl", "report.txt",
+        "results.json", "weights.safetensors",
+    }  # fmt: skip
+    results = json.loads((result.folder / "results.json").read_text())
+    assert results["dev"]["f1"] == result.dev.score.main
+    assert results["config"]["inputs"]["elmo"] == "input"
+
+
+# Static vectors
+
+
+def write_vectors(path: Path, words: list[str]) -> Path:
+    random = np.random.default_rng(0)
+    path.write_text("".join(f"{w} {' '.join(map(str, random.normal(size=4)))}\n" for w in words))
+    return path
+
+
+def test_static_vectors_of_new_words_are_found_in_their_file(tmp_path: Path) -> None:
+    vectors = write_vectors(tmp_path / "vectors.txt", ["the", "we", "MOTHER", "$", "new"])
+    settings = ONE_EPOCH | {"inputs.elmo": "none", "inputs.static": str(vectors)}
+    folder = train(tmp_path, "spam", settings, bilm=None).folder
+
+    known, unknown = TrainedTask.load(folder).predict([["new"], ["newer"]])
+    assert known != unknown
+
+    vectors.unlink()
+    with pytest.warns(ElmoWarning, match="is gone, or is another file"):
+        one, other = TrainedTask.load(folder).predict([["new"], ["newer"]])
+    assert one == other == unknown
+
+
+# Evaluating
+
+
+def test_evaluation_of_the_dev_file_is_what_training_measured(spam: Path, tmp_path: Path) -> None:
+    results = json.loads((spam / "results.json").read_text())
+    found = TrainedTask.load(spam).evaluate(write_examples(tmp_path, "spam", "dev"))
+    assert found.score.to_dict() == results["dev"]
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ("label,text\nneutral,we go\n", "line 2: label 'neutral' is unknown"),
+        ("", "holds no text"),
+        ("label,text\nham,a,b,c\n", "line 2: "),
+        ("text\nwe go\n", "too few columns"),
+    ],
+)
+def test_files_that_cannot_be_evaluated(
+    contents: str, message: str, spam: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.csv").write_text(contents)
+    with pytest.raises(ElmoError) as caught:
+        TrainedTask.load(spam).evaluate(tmp_path / "bad.csv")
+    assert str(tmp_path / "bad.csv") in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_another_task_is_refused(spam: Path, tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"nli.dev.tsv, line 1: there is no column that usually"):
+        TrainedTask.load(spam).evaluate(write_examples(tmp_path, "nli", "dev"))
+    with pytest.raises(ElmoError, match=r"pos.dev.conllu"):
+        TrainedTask.load(spam).evaluate(write_examples(tmp_path, "pos", "dev"))
+
+
+# Refusals
+
+
+def test_one_text_is_not_a_list_of_texts(spam: Path) -> None:
+    with pytest.raises(InputError, match=r"write \['win"):
+        TrainedTask.load(spam).predict("win $$$")
+
+
+def test_items_are_named_by_their_number_or_their_place(spam: Path) -> None:
+    trained = TrainedTask.load(spam)
+    with pytest.raises(InputError, match="item 2: has no words"):
+        trained.predict(["a", ""])
+    with pytest.raises(InputError, match=r"in.txt, line 9: has no words"):
+        trained.predict([""], places=["in.txt, line 9"])
+
+
+def test_folders_of_other_things_are_refused(spam: Path, tmp_path: Path) -> None:
+    assert "holds no trained task" in refusal(tmp_path)
+    bilm = write_bilm(tmp_path / "bilm")
+    assert "format is 'elmokit-bilm', not 'elmokit-task'" in refusal(bilm)
+    (tmp_path / "begun" / "checkpoints").mkdir(parents=True)
+    assert "its training is not finished; go on with --resume" in refusal(tmp_path / "begun")
+
+
+@pytest.mark.parametrize("name", ["labels.json", "weights.safetensors"])
+def test_a_file_of_another_task_in_the_folder_is_noticed(
+    name: str, copy: Path, tmp_path: Path
+) -> None:
+    other = train(tmp_path, "pos", ONE_EPOCH).folder
+    shutil.copy(other / name, copy / name)
+    assert f"{name}: is damaged, or of another task" in refusal(copy)
+
+
+def test_a_missing_file_is_named(copy: Path) -> None:
+    (copy / "labels.json").unlink()
+    assert "labels.json: is missing" in refusal(copy)
+
+
+def test_a_newer_version_is_refused(copy: Path) -> None:
+    values = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(values | {"version": 2}))
+    assert "version is 2; this elmokit reads version 1" in refusal(copy)
+
+
+def test_a_misspelt_setting_is_refused(copy: Path) -> None:
+    values = json.loads((copy / "config.json").read_text())
+    values["task"]["network"]["hiden"] = 3
+    (copy / "config.json").write_text(json.dumps(values))
+    assert "config.json: network: unknown setting 'hiden'" in refusal(copy)
+
+
+def test_another_bilm_is_refused(spam: Path, tmp_path: Path) -> None:
+    other = write_bilm(tmp_path / "other", seed=3)
+    message = refusal(spam, bilm=BilmReference(str(other)))
+    assert message == (
+        f"{spam}: was trained with another biLM than {other}; name its own (--model)"
+    )
+    assert "than the one given" in refusal(spam, bilm=embedder(3))
+
+
+def test_a_bilm_may_have_moved(spam: Path, tmp_path: Path) -> None:
+    same = write_bilm(tmp_path / "same")
+    TrainedTask.load(spam, bilm=BilmReference(str(same))).predict(["we go"])
+
+
+def test_a_bilm_made_in_memory_must_be_given_again(tmp_path: Path) -> None:
+    folder = train(tmp_path, "spam", ONE_EPOCH).folder
+    assert "was made in memory and not saved; give it again" in refusal(folder)
+
+
+def test_a_baseline_takes_no_bilm(tmp_path: Path) -> None:
+    settings = ONE_EPOCH | {"inputs.elmo": "none", "inputs.characters": True}
+    folder = train(tmp_path, "spam", settings, bilm=None).folder
+    assert "was trained without ELMo; give no model" in refusal(folder, bilm=embedder())
+    assert TrainedTask.load(folder).predict(["we go"])[0].to_dict()["label"] in ("ham", "spam")
+
+
+# What a folder holds already
+
+
+def test_a_run_is_not_written_over_unless_forced(tmp_path: Path) -> None:
+    first = train(tmp_path, "spam", ONE_EPOCH)
+    with pytest.raises(InputError, match="already holds a run; go on with --resume, replace it"):
+        train(tmp_path, "spam", ONE_EPOCH)
+    (first.folder / "mine.txt").write_text("kept")
+
+    second = train(tmp_path, "spam", ONE_EPOCH | {"training.seed": 2}, force=True)
+
+    assert (second.folder / "mine.txt").read_text() == "kept"
+    assert len((second.folder / "metrics.jsonl").read_text().splitlines()) == 2
+    TrainedTask.load(second.folder, bilm=embedder())
+
+
+def test_force_keeps_the_old_run_where_the_new_one_cannot_begin(tmp_path: Path) -> None:
+    old = train(tmp_path, "spam", ONE_EPOCH).folder
+    with pytest.raises(ElmoError, match=r"none\.csv"):
+        train(tmp_path, "spam", ONE_EPOCH, train=tmp_path / "none.csv", force=True)
+    TrainedTask.load(old, bilm=embedder())
+
+
+def test_a_folder_of_a_bilm_is_never_written_into(tmp_path: Path) -> None:
+    bilm = write_bilm(tmp_path / "bilm")
+    before = sorted(bilm.iterdir())
+    with pytest.raises(InputError, match="holds something else, not a task"):
+        train(tmp_path, "spam", ONE_EPOCH, output=bilm, force=True)
+    assert sorted(bilm.iterdir()) == before
+
+
+def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no checkpoint to resume from"):
+        train(tmp_path, "spam", ONE_EPOCH, resume=True)
+    with pytest.raises(InputError, match="give one of them"):
+        train(tmp_path, "spam", ONE_EPOCH, resume=True, force=True)
+
+
+# Data
+
+
+def test_without_a_dev_file_a_tenth_is_held_out(tmp_path: Path) -> None:
+    result = train(tmp_path, "spam", ONE_EPOCH, dev=None)
+    assert result.examples == {"train": 54, "dev": 6, "test": 0}
+
+
+def test_a_fraction_keeps_all_labels_and_dev(tmp_path: Path) -> None:
+    result = train(tmp_path, "sst", ONE_EPOCH | {"training.fraction": 0.05})
+    assert result.examples == {"train": 3, "dev": 30, "test": 0}
+    assert result.trained.labels.names == ("0", "1", "2")
+
+
+def test_phrases_are_trained_on_and_sentences_scored(tmp_path: Path) -> None:
+    whole = train(tmp_path, "sst", ONE_EPOCH, output=tmp_path / "whole")
+    settings = ONE_EPOCH | {"files.phrases": True, "files.shortest_phrase": 2}
+    phrases = train(tmp_path, "sst", settings, output=tmp_path / "phrases")
+    assert phrases.examples["train"] > whole.examples["train"]
+    assert phrases.examples["dev"] == whole.examples["dev"]
+    with pytest.raises(InputError, match="give a dev file"):
+        train(tmp_path, "sst", settings, output=tmp_path / "no-dev", dev=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "contents", "message"),
+    [
+        ("spam", "a.csv", b"label,text\nham,a\nham,b\n", "there is only the label 'ham'"),
+        ("spam", "a.csv", b"", "a.csv: holds no text"),
+        ("spam", "a.csv", "label,text\nham,caf\xe9\nspam,b\n".encode("latin-1"), "is not utf-8"),
+        ("ner", "a.conll", b"Jim B-PER\nsat\n", "line 2: has 1 column"),
+        ("ner", "a.conll", b"we O\ngo O\n", "there is only the label 'O'"),
+        ("pos", "a.conllu", b"1\tdog\t_\tNOUN\n", "a line of CoNLL-U has 10"),
+        ("nli", "a.tsv", b"label\tpremise\nno\ta\n", "too few columns"),
+        ("sst", "a.txt", b"(1 (2 a) (3 b)\n", "a.txt, line 1: "),
+        ("nli", "a.csv", b"label,text\nham,a\n", "too few columns"),
+    ],
+)
+def test_bad_training_files_are_one_line(
+    name: str, file: str, contents: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_bytes(contents)
+    with pytest.raises(ElmoError) as caught:
+        train_task(
+            config(name), tmp_path / "run", train=tmp_path / file, dev=tmp_path / file,
+            bilm=embedder(),
+        )  # fmt: skip
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"none\.csv"):
+        train(tmp_path, "spam", ONE_EPOCH, train=tmp_path / "none.csv")
+
+
+def test_the_tokenizer_of_the_bilm_is_recorded(tmp_path: Path) -> None:
+    result = train(tmp_path, "spam", ONE_EPOCH)
+    assert result.config.files.tokenizer == "default"
+    assert GOOD[0] == "$$$"  # which the default tokenizer cuts into three words
+    given = result.trained.task.given("$$$", result.trained.tokenizer, "here")
+    assert given.examples[0].words == ("$", "$", "$")

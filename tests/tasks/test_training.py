@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import json
+import math
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tasks.small_tasks import (
+    NAMES,
+    Interrupting,
+    Listening,
+    config,
+    draw_nothing,
+    embedder,
+    train,
+    weights,
+    write_examples,
+)
+
+from elmokit.errors import ConfigError, DivergedError, InputError, StoppedError
+from elmokit.tasks.kinds import KINDS
+from elmokit.tasks.run import train_task
+from elmokit.text.tokenizer import load_tokenizer
+
+SHORT: dict[str, Any] = {"training.epochs": 3}
+WITH_CHANCE: dict[str, Any] = {
+    "training.epochs": 4,
+    "training.rate_factor": 0.5,
+    "network.dropout": 0.3,
+    "inputs.elmo_dropout": 0.3,
+}
+"""Settings in which a resumed run has much to get wrong."""
+
+
+@pytest.fixture(autouse=True)
+def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_nothing(monkeypatch)
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two runs have the same weights, to the bit, and measured the same."""
+    found, expected = weights(one), weights(other)
+    assert found.keys() == expected.keys()
+    equal = all(torch.equal(found[name], expected[name]) for name in expected)
+    return equal and measured(one) == measured(other)
+
+
+def measured(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+
+
+def crash() -> None:
+    raise RuntimeError("a power cut")
+
+
+# Learning
+
+
+def majority(folder: Path, name: str) -> float:
+    """The share of the most frequent label on dev: what nobody needs a network for."""
+    kind = KINDS[config(name).kind]
+    path = write_examples(folder, name, "dev")
+    examples = kind.read(path, config(name).files, load_tokenizer("default"))
+    counts = Counter(label for example in examples for label in example.labels)
+    return max(counts.values()) / sum(counts.values())
+
+
+@pytest.mark.parametrize("name", list(NAMES))
+def test_every_task_learns_from_layers_of_a_frozen_bilm(name: str, tmp_path: Path) -> None:
+    epochs = 4 if name == "nli" else 10
+    test = write_examples(tmp_path, name, "test")
+    result = train(tmp_path, name, {"training.epochs": epochs}, test=test)
+
+    least = 0.8 if name == "ner" else majority(tmp_path, name) + 0.1
+    assert result.dev.score.main >= least
+    assert result.test is not None
+    assert result.test.score.main > 0.5
+    assert result.mixes[0].gamma != 1.0
+
+
+@pytest.mark.parametrize("place", ["input", "output", "both"])
+@pytest.mark.parametrize("name", ["spam", "pos", "nli"])
+def test_elmo_may_join_anywhere(name: str, place: str, tmp_path: Path) -> None:
+    settings = {"training.epochs": 1, "inputs.elmo": place, "inputs.characters": True}
+    result = train(tmp_path, name, settings)
+    assert [mix.place for mix in result.mixes] == {"both": ["input", "output"]}.get(place, [place])
+
+
+def test_a_baseline_needs_no_bilm(tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    words = ["the", "a", "dog", "cat", "boy", "runs", "eats", "sits"]
+    numbers = np.random.default_rng(0).normal(size=(len(words), 5)).round(3)
+    rows = (f"{w} {' '.join(map(str, row))}\n" for w, row in zip(words, numbers, strict=True))
+    vectors.write_text("".join(rows))
+    settings = {"inputs.elmo": "none", "inputs.static": str(vectors), "training.epochs": 6}
+
+    result = train(tmp_path, "pos", settings, bilm=None)
+
+    assert result.dev.score.main > 0.9
+    assert result.mixes == []
+    assert not any("elmo" in name for name in weights(tmp_path / "pos"))
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        train(tmp_path, "spam", SHORT | {"training.seed": seed}, output=tmp_path / str(seed))
+    assert not same(tmp_path / "1", tmp_path / "2")
+
+
+def test_the_same_seed_is_the_same_run_whatever_was_drawn_before(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        torch.rand(3)
+        train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / name)
+    assert same(tmp_path / "one", tmp_path / "other")
+
+
+def test_training_leaves_the_callers_random_numbers_alone(tmp_path: Path) -> None:
+    elmo = embedder()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(tmp_path, "spam", SHORT, bilm=elmo)
+    assert torch.equal(torch.rand(3), expected)
+
+
+# The layers
+
+
+@pytest.mark.parametrize("cache", ["none", "disk"])
+def test_cached_and_uncached_training_end_alike(
+    cache: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    settings = {"training.epochs": 2}
+    train(tmp_path, "ner", settings, cache="memory", output=tmp_path / "kept")
+    train(tmp_path, "ner", settings, cache=cache, output=tmp_path / "computed")
+
+    kept, computed = weights(tmp_path / "kept"), weights(tmp_path / "computed")
+    for name, value in kept.items():
+        torch.testing.assert_close(computed[name], value, rtol=0, atol=1e-5)
+
+
+def test_layers_are_computed_once_and_told_of(tmp_path: Path) -> None:
+    told = Listening()
+    elmo = embedder()
+    train(tmp_path, "spam", SHORT, bilm=elmo, watcher=told)
+
+    done, total = told.words[-1]
+    assert done == total
+    assert len({total for _, total in told.words}) == 1
+    assert elmo.cache_hit_rate < 1  # every word was asked for while layers were computed
+
+
+def test_layers_on_disk_serve_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    train(tmp_path, "spam", SHORT, cache="disk", output=tmp_path / "one")
+    told = Listening()
+    train(tmp_path, "spam", SHORT, cache="disk", output=tmp_path / "other", watcher=told)
+
+    assert told.words == []
+    assert same(tmp_path / "one", tmp_path / "other")
+
+
+def test_a_frozen_bilm_stays_as_it_is_and_a_finetuned_one_does_not(tmp_path: Path) -> None:
+    for finetune in (False, True):
+        elmo = embedder()
+        before = elmo.fingerprint()
+        settings = {"training.epochs": 1, "inputs.finetune_bilm": finetune}
+        train(tmp_path, "spam", settings, bilm=elmo, output=tmp_path / str(finetune))
+        assert (elmo.fingerprint() != before) == finetune
+
+
+def test_finetuning_has_a_learning_rate_of_its_own(tmp_path: Path) -> None:
+    elmo = embedder()
+    before = {name: value.clone() for name, value in elmo.bilm.state_dict().items()}
+    settings = {
+        "training.epochs": 1,
+        "inputs.finetune_bilm": True,
+        "training.bilm_learning_rate": 0.0,
+    }
+    result = train(tmp_path, "spam", settings, bilm=elmo)
+
+    assert all(torch.equal(value, before[name]) for name, value in elmo.bilm.state_dict().items())
+    assert result.mixes[0].gamma != 1.0
+
+
+# Stopping and going on
+
+
+@pytest.mark.parametrize("name", ["spam", "ner"])
+def test_a_run_that_crashed_and_was_resumed_equals_one_that_was_not(
+    name: str, tmp_path: Path
+) -> None:
+    train(tmp_path, name, WITH_CHANCE, output=tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(
+            tmp_path,
+            name,
+            WITH_CHANCE,
+            output=tmp_path / "cut",
+            watcher=Interrupting(3, 2, crash),
+        )
+    assert not (tmp_path / "cut" / "config.json").exists()
+
+    train(tmp_path, name, WITH_CHANCE, output=tmp_path / "cut", resume=True)
+
+    assert same(tmp_path / "cut", tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("number", "batch"), [(signal.SIGINT, 1), (signal.SIGTERM, 3)])
+def test_a_signal_saves_in_the_middle_of_an_epoch_and_says_how_to_go_on(
+    number: signal.Signals, batch: int, tmp_path: Path
+) -> None:
+    train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "whole")
+    watcher = Interrupting(2, batch, lambda: signal.raise_signal(number))
+    with pytest.raises(StoppedError) as stopped:
+        train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "cut", watcher=watcher)
+    assert "stopped in epoch 2 of 4; everything is saved in" in str(stopped.value)
+    assert "--resume" in str(stopped.value)
+
+    going_on = Listening()
+    train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "cut", resume=True, watcher=going_on)
+
+    assert "resumed in epoch 2" in going_on.notes
+    assert going_on.steps[0].batch == batch + 1
+    assert same(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_a_finetuned_run_resumes_exactly_too(tmp_path: Path) -> None:
+    settings = WITH_CHANCE | {"inputs.finetune_bilm": True, "training.epochs": 2}
+    whole, cut = embedder(), embedder()
+    train(tmp_path, "spam", settings, output=tmp_path / "whole", bilm=whole)
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(
+            tmp_path,
+            "spam",
+            settings,
+            output=tmp_path / "cut",
+            watcher=Interrupting(2, 2, crash),
+        )
+    train(tmp_path, "spam", settings, output=tmp_path / "cut", bilm=cut, resume=True)
+
+    assert same(tmp_path / "cut", tmp_path / "whole")
+    assert cut.fingerprint() == whole.fingerprint()
+
+
+def test_a_finished_run_can_be_trained_on_for_more_epochs(tmp_path: Path) -> None:
+    train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "whole")
+    fewer = WITH_CHANCE | {"training.epochs": 2}
+    train(tmp_path, "spam", fewer, output=tmp_path / "longer")
+    train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "longer", resume=True)
+    assert same(tmp_path / "longer", tmp_path / "whole")
+
+
+def test_what_is_resumed_must_be_the_same_run(tmp_path: Path) -> None:
+    train(tmp_path, "spam", SHORT)
+
+    with pytest.raises(ConfigError, match=r"network.hidden is 12 in the checkpoint and 13 here"):
+        train(tmp_path, "spam", SHORT | {"network.hidden": 13}, resume=True)
+    with pytest.raises(InputError, match="the checkpoint is of another biLM"):
+        train(tmp_path, "spam", SHORT, bilm=embedder(7), resume=True)
+    other = write_examples(tmp_path, "spam", "test")
+    with pytest.raises(InputError, match="the checkpoint is of another training data"):
+        train(tmp_path, "spam", SHORT, train=other, resume=True)
+
+
+# When to stop, and what is kept
+
+
+def test_patience_ends_training_and_the_best_model_is_kept(tmp_path: Path) -> None:
+    told = Listening()
+    # With such a rate the first epochs are the best ones.
+    settings = {"training.patience": 2, "training.epochs": 30, "training.learning_rate": 0.3}
+    result = train(tmp_path, "pos", settings, watcher=told)
+
+    scores = [report.score.main for report in told.epochs]
+    assert result.progress.epoch == result.progress.best_epoch + 2 < 30
+    assert result.dev.score.main == max(scores) == scores[result.progress.best_epoch - 1]
+    assert "stopped early: no better in 2 epochs" in told.notes
+
+
+def test_the_rate_falls_after_epochs_that_are_no_better(tmp_path: Path) -> None:
+    settings = {"training.epochs": 7, "training.rate_factor": 0.5}
+    result = train(tmp_path, "pos", settings)
+
+    epochs = [line for line in measured(tmp_path / "pos") if line["kind"] == "train"]
+    scores = [line["score"] for line in measured(tmp_path / "pos") if line["kind"] == "dev"]
+    best, falls = -math.inf, 0
+    for line, score in zip(epochs, scores, strict=True):
+        assert line["rate"] == pytest.approx(0.01 * 0.5**falls)
+        falls += score <= best
+        best = max(best, score)
+    assert result.progress.rate == 0.5**falls < 1
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match="train with a lower"):
+        train(tmp_path, "spam", {"training.learning_rate": 1e30, "network.dropout": 0.0})
+
+
+def test_lambda_keeps_the_mix_near_an_average(tmp_path: Path) -> None:
+    spread = []
+    for penalty in (0.0, 10.0):
+        result = train(
+            tmp_path,
+            "pos",
+            {"inputs.mix_penalty": penalty, "training.epochs": 5},
+            output=tmp_path / str(penalty),
+        )
+        spread.append(max(result.mixes[0].weights) - min(result.mixes[0].weights))
+    assert spread[1] < spread[0] / 3
+
+
+def test_progress_tells_how_much_is_left(tmp_path: Path) -> None:
+    told = Listening()
+    train(tmp_path, "spam", SHORT, watcher=told)
+
+    assert [report.epoch for report in told.epochs] == [1, 2, 3]
+    last = told.steps[-1]
+    assert (last.epoch, last.epochs, last.batch) == (3, 3, last.batches)
+    assert last.seconds_left == 0
+    assert told.steps[0].seconds_left > 0
+    assert math.isfinite(last.loss)
+
+
+def test_train_task_takes_several_files(tmp_path: Path) -> None:
+    files = [write_examples(tmp_path, "spam", part) for part in ("train", "test")]
+    dev = write_examples(tmp_path, "spam", "dev")
+    result = train_task(
+        config("spam", SHORT), tmp_path / "run", train=files, dev=dev, bilm=embedder()
+    )
+    assert result.examples == {"train": 80, "dev": 30, "test": 0}
