@@ -29,10 +29,10 @@ class CachedEmbedder:
     threads and from forked or spawned workers are safe.
 
     Args:
-        path: A file of vectors for words, with its sentences. Of a sentence that it has more than
-            once, the last vectors are used.
+        path: A file of vectors for words, with its sentences, or a folder of such files that the
+            engine ray wrote. Of a sentence that it has more than once, the last vectors are used.
         holds: Which layer the file holds, as in `embed(layer=…)`, where the file itself does not
-            tell: JSON lines never do, nor do files that `allennlp elmo` wrote.
+            tell: those that `allennlp elmo` wrote do not.
     """
 
     def __init__(self, path: PathLike, holds: str | int | None = None) -> None:

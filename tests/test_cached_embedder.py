@@ -72,7 +72,7 @@ def test_all_layers_give_what_the_embedder_gives(tmp_path: Path, suffix: str) ->
 
 def test_one_layer_gives_what_the_embedder_gives(tmp_path: Path, suffix: str) -> None:
     path = one_layer(tmp_path / f"one{suffix}", "top", layers="top")
-    cached = CachedEmbedder(path, holds="top" if suffix == ".jsonl" else None)
+    cached = CachedEmbedder(path)
 
     assert_equal(cached.embed(SENTENCES, "top"), small_embedder().embed(SENTENCES, "top"))
     assert cached.embed([], "top") == []
@@ -223,8 +223,9 @@ def test_file_of_the_allennlp_command_will_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 4)])
-def test_pooled_vectors_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    path = tmp_path / "pooled.npz"
+def test_pooled_vectors_are_refused(tmp_path: Path, suffix: str, shape: tuple[int, ...]) -> None:
+    path = tmp_path / f"pooled{suffix}"
+    # As many words as layers: only the description tells them apart.
     write_vectors(path, [(["a", "b", "c"], np.ones(shape))], description={"pool": "mean"})
 
     with pytest.raises(InputError, match=r"a vector for each sentence, .* --pool none"):

@@ -15,6 +15,7 @@ from elmokit.embedder import Embedder, Vectors
 from elmokit.errors import InputError
 from elmokit.formats.models import Location
 from elmokit.formats.published import find_published
+from elmokit.formats.vector_settings import VectorSettings
 from elmokit.formats.vectors import SentenceKeys, write_hdf5
 from elmokit.text.characters import Sentence, check_sentences, short
 
@@ -115,7 +116,7 @@ class ElmoEmbedder:
         write_hdf5(
             output_file_path,
             zip(sentences, arrays, strict=True),
-            keep_sentences=not forget_sentences,
+            VectorSettings(keep_sentences=not forget_sentences),
             sentence_keys=use_sentence_keys,
         )
 

@@ -18,7 +18,7 @@ from elmokit.config import ModelConfig, check_choice, check_size
 from elmokit.device_memory import is_out_of_memory, unless_out_of_memory
 from elmokit.embedder import LONGEST_WHOLE, SENTENCES_PER_CARRIED_BATCH, Embedder
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.formats.vector_items import DType
+from elmokit.formats.vector_settings import DType
 from elmokit.reductions import (
     Layer,
     Mix,
@@ -92,9 +92,9 @@ class Computer:
     def take_counts(self) -> dict[str, int]:
         """What happened since this was last asked, without what did not.
 
-        `duplicates`: sentences not computed since the same call had them already.
-        `long_sentences`: those read in pieces. `out_of_memory`: how often there was no memory for
-        a batch. Unusual words by kind.
+        `duplicates`: sentences not computed since they had been before. `long_sentences`: those
+        read in pieces, each as often as it occurs. `out_of_memory`: how often there was no memory
+        for a batch. Unusual words by kind.
         """
         counts = self._all_counts()
         taken, self._taken = self._taken, counts
@@ -106,10 +106,7 @@ class Computer:
         Equal sentences share one array.
         """
         check_sentences(sentences)
-        self.embedder.note_words(sentences)
-        if self._reduction().by_halves:
-            long = sum(len(sentence) > self.longest for sentence in sentences)
-            self._counts["long_sentences"] += long
+        self._note(sentences)
         if self.embedder.state == "carry":
             return self._converted(sentences, self._continue_rows(sentences))
         places: dict[tuple[str, ...], int] = {}
@@ -118,6 +115,11 @@ class Computer:
         distinct = list(places)
         arrays = self._converted(distinct, self._embed(distinct))
         return [arrays[place] for place in place_of]
+
+    def skip(self, sentences: Sequence[Sentence]) -> None:
+        """Count sentences that need not be computed: their arrays are known from earlier calls."""
+        self._note(sentences)
+        self._counts["duplicates"] += len(sentences)
 
     def state(self) -> StateArrays | None:
         """What `restore` needs to go on after the sentences so far; None if nothing is carried."""
@@ -128,6 +130,13 @@ class Computer:
         """Go on, in state `carry`, after the sentences that another Computer has computed."""
         self.embedder.restore_state(state)
         self._next_row = 0 if state is None else int(state[NEXT_ROW])
+
+    def _note(self, sentences: Sequence[Sentence]) -> None:
+        """Count what is unusual about sentences, each as often as it occurs."""
+        self.embedder.note_words(sentences)
+        if self._reduction().by_halves:
+            long = sum(len(sentence) > self.longest for sentence in sentences)
+            self._counts["long_sentences"] += long
 
     def _continue_rows(self, sentences: Sequence[Sentence]) -> list[Vectors]:
         """Embed sentences in rows that begin where those of the last call ended."""

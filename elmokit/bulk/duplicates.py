@@ -19,29 +19,29 @@ IO_ERROR = sqlite3.SQLITE_IOERR_WRITE
 class Occurrence(NamedTuple):
     """Where a sentence was computed first."""
 
-    chunk: int
-    start: int  # its first word among those of the chunk; its number where vectors are pooled
+    part: int
+    start: int  # its first word among those of the part; its number where vectors are pooled
 
 
 class Seen:
-    """The first occurrence of every distinct sentence of the finished chunks.
+    """The first occurrence of every distinct sentence of the finished parts.
 
-    Entries of a chunk are added before it is written, so a chunk that is there has all of its own.
+    Entries of a part are added before it is written, so a part that is there has all of its own.
 
     Args:
         folder: Where the index is kept.
-        chunks: How many chunks are finished; what the index knows of later ones is forgotten.
+        parts: How many parts are finished; what the index knows of later ones is forgotten.
     """
 
-    def __init__(self, folder: Path, chunks: int) -> None:
+    def __init__(self, folder: Path, parts: int) -> None:
         self.path = folder / INDEX
         with self._errors():
             self._index = sqlite3.connect(self.path, isolation_level=None)
         self._run(
-            "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, chunk INT, start INT) "
+            "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, part INT, start INT) "
             "WITHOUT ROWID"
         )
-        self._run("DELETE FROM seen WHERE chunk >= ?", (chunks,))
+        self._run("DELETE FROM seen WHERE part >= ?", (parts,))
 
     def find(self, sentences: Sequence[str]) -> dict[str, Occurrence]:
         """The sentences among these that were computed before."""
@@ -51,8 +51,8 @@ class Seen:
         for first in range(0, len(asked), ASKED_AT_ONCE):
             some = asked[first : first + ASKED_AT_ONCE]
             query = f"SELECT * FROM seen WHERE digest IN ({','.join('?' * len(some))})"
-            for digest, chunk, start in self._run(query, some):
-                found[digests[digest]] = Occurrence(chunk, start)
+            for digest, part, start in self._run(query, some):
+                found[digests[digest]] = Occurrence(part, start)
         return found
 
     def add(self, places: Iterable[tuple[str, Occurrence]]) -> None:

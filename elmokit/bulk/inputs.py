@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, get_args
@@ -133,6 +133,11 @@ class Input:
     def files(self) -> list[Path]:
         """The files in their order; none for a stream."""
         return [] if self.streamed else [source.path for source in self._sources]
+
+    def split_by(self, tokenizer: str) -> Input:
+        """The same input, its raw text split by another tokenizer; not to be read by both."""
+        settings = replace(self.settings, tokenizer=tokenizer)
+        return Input(self._sources, settings, streamed=self.streamed)
 
     def records(self, start: Place | None = None) -> Iterator[Record]:
         """The records in order, from the first one at `start` or after it.

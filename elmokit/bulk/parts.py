@@ -10,21 +10,21 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
 
 from elmokit.bulk.compute import Computer
-from elmokit.bulk.pipeline import VectorSettings
 from elmokit.bulk.summary import peak_memory
 from elmokit.embedder import Embedder
 from elmokit.errors import InputError
 from elmokit.formats.files import disk_errors, write_atomically
 from elmokit.formats.json_files import read_object, write_object
-from elmokit.formats.vector_items import Description
+from elmokit.formats.vector_settings import VectorSettings
 from elmokit.formats.vectors import Item, write_vectors
+from elmokit.formats.vectors_folder import write_contents
 from elmokit.reductions import Mix
 
 Message = dict[str, Any]
@@ -35,29 +35,29 @@ SECONDS_FOR_STORAGE = 60
 """The longest that a file may take to be seen by the other machines of shared storage."""
 
 
-class Part(NamedTuple):
-    """The place of a part in the output."""
+class PartKey(NamedTuple):
+    """Which part of the output it is."""
 
     shard: int
-    number: int  # of its chunk in the shard
+    number: int  # of the parts of the shard, from 0
 
     @property
     def name(self) -> str:
         """Names are in the order of the input.
 
-        >>> Part(2, 31).name
+        >>> PartKey(2, 31).name
         'part-00002-00000031'
         """
         return f"part-{self.shard:05d}-{self.number:08d}"
 
     @classmethod
-    def named(cls, name: str) -> Part:
-        """The part of a name."""
+    def named(cls, name: str) -> PartKey:
+        """The part that has a name."""
         _, shard, number = name.split("-")
         return cls(int(shard), int(number))
 
 
-class Parts:
+class PartFolder:
     """The parts of an output that are done, and a record of each.
 
     A record is written before its part: where the part is, its record is.
@@ -71,29 +71,28 @@ class Parts:
         self.vectors = folder / "vectors"
         self.records = folder / "records"
 
-    def begin(self) -> dict[Part, Message]:
+    def begin(self) -> dict[PartKey, Message]:
         """Make the folders, or find the records of what is done."""
         with disk_errors(self.folder, "written"):
             self.vectors.mkdir(parents=True, exist_ok=True)
             self.records.mkdir(exist_ok=True)
-            found = [Part.named(path.stem) for path in self.vectors.glob(f"part-*{SUFFIX}")]
+            found = [PartKey.named(path.stem) for path in self.vectors.glob(f"part-*{SUFFIX}")]
         return {part: self.record(part) for part in sorted(found)}
 
-    def path(self, part: Part) -> Path:
+    def path(self, part: PartKey) -> Path:
         """The file of a part."""
         return self.vectors / f"{part.name}{SUFFIX}"
 
-    def record(self, part: Part) -> Message:
+    def record(self, part: PartKey) -> Message:
         """What is known of a part: where it ends in the input, and counts."""
         return read_object(self._record_path(part))
 
     def write(
         self,
-        part: Part,
+        part: PartKey,
         record: Message,
         items: Iterable[Item],
         settings: VectorSettings,
-        description: Description,
     ) -> None:
         """Write a part, on a machine that sees the folder as the others do."""
         if not self.vectors.is_dir():  # it is not made here, where nobody would look for it
@@ -103,16 +102,9 @@ class Parts:
             )
         with write_atomically(self._record_path(part)) as temporary:
             write_object(record, temporary)
-        write_vectors(
-            self.path(part),
-            items,
-            dtype=settings.dtype,
-            compression=settings.compression,
-            keep_sentences=settings.keep_sentences,
-            description=description,
-        )
+        write_vectors(self.path(part), items, settings)
 
-    def wait_for(self, part: Part) -> None:
+    def wait_for(self, part: PartKey) -> None:
         """Wait until this machine, too, sees a part that another has written."""
         end = time.monotonic() + SECONDS_FOR_STORAGE
         while not self.path(part).exists():
@@ -132,11 +124,21 @@ class Parts:
                 write_object({"rows": rows}, temporary)
         return read_object(path)["rows"]
 
-    def publish(self, output: Path) -> None:
-        """Make the folder of parts the output, in place of what has its name."""
+    def publish(self, output: Path, records: Mapping[PartKey, Message], *, numbered: bool) -> None:
+        """Make the folder of parts the output, in place of what has its name.
+
+        Args:
+            output: Its name.
+            records: Those of all parts.
+            numbered: Whether ids are but the numbers of the sentences.
+        """
         for leftover in self.vectors.glob(".tmp-*"):  # of machines that were lost
             with suppress(OSError):
                 leftover.unlink()
+        lines = {
+            self.path(part).name: records[part]["totals"]["sentences"] for part in sorted(records)
+        }
+        write_contents(self.vectors, lines, numbered=numbered)
         old = output.with_name(f".tmp-{token_hex(4)}-{output.name}")
         with disk_errors(output, "written"):
             if os.path.lexists(output):
@@ -147,19 +149,18 @@ class Parts:
         else:
             old.unlink(missing_ok=True)
 
-    def _record_path(self, part: Part) -> Path:
+    def _record_path(self, part: PartKey) -> Path:
         return self.records / f"{part.name}.json"
 
 
 class PartWriter:
-    """Computes chunks, and writes each as a part.
+    """Computes parts, and writes each.
 
     Args:
         embedder: The model.
         layers: Which of its layers are wanted.
         settings: What to make of each sentence.
-        parts: Where to write.
-        description: What to remember about every part.
+        folder: Where to write.
         machine: Says in the records who has written a part.
     """
 
@@ -168,31 +169,29 @@ class PartWriter:
         embedder: Embedder,
         layers: str | Mix,
         settings: VectorSettings,
-        parts: Parts,
-        description: Description,
+        folder: PartFolder,
         machine: str = "",
     ) -> None:
         self.settings = settings
-        self.parts = parts
-        self.description = description
+        self.folder = folder
         self.machine = machine
         self.computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
 
-    def write(self, chunk: Message) -> Message:
-        """Write a chunk that a `Shard` has given; give its record, and how this writer does.
+    def write(self, message: Message) -> Message:
+        """Write a part that a `Shard` has given; give its record, and how this writer does.
 
         A part that is there was written by a machine that was lost before it could tell.
         """
-        part = Part(chunk["shard"], chunk["number"])
-        if self.parts.path(part).exists():
-            record = self.parts.record(part)
+        part = PartKey(message["shard"], message["number"])
+        if self.folder.path(part).exists():
+            record = self.folder.record(part)
         else:
-            record = self._write(part, chunk)
+            record = self._write(part, message)
         known = self.computer.embedder.cache_hit_rate
         return {"record": record, "known_words": known, "memory": peak_memory()}
 
-    def _write(self, part: Part, chunk: Message) -> Message:
-        sentences, ids = chunk["words"], chunk["ids"]
+    def _write(self, part: PartKey, message: Message) -> Message:
+        sentences, ids = message["words"], message["ids"]
         kind = kind_of(ids, sentences)
         arrays = self.computer.compute(sentences)
         totals = {
@@ -203,14 +202,14 @@ class PartWriter:
         }
         record = {
             "part": part,
-            "end": chunk["end"],
-            "bytes": chunk["bytes"],
+            "end": message["end"],
+            "bytes": message["bytes"],
             "ids": kind,
             "totals": totals,
             "machine": self.machine,
         }
         items = map(Item, sentences, arrays, ids)
-        self.parts.write(part, record, items, self.settings, self.description)
+        self.folder.write(part, record, items, self.settings)
         return record
 
 

@@ -1,19 +1,17 @@
 """Text of any size to a file of vectors, in constant memory, losing nothing when it is cut short.
 
-Reading the text, computing and writing overlap: a chunk of sentences is read ahead in one thread
+Reading the text, computing and writing overlap: a part, some sentences, is read ahead in one thread
 and written behind in another.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,41 +22,26 @@ import torch
 from elmokit.bulk.compute import Array, Computer
 from elmokit.bulk.duplicates import Occurrence, Seen
 from elmokit.bulk.inputs import Input, Record
-from elmokit.bulk.spool import Chunk, End, Finished, Spool, part, parts_of, starts_of
-from elmokit.bulk.summary import Progress, Summary, peak_memory
-from elmokit.config import WordEncoderConfig
+from elmokit.bulk.outputs import check_not_input, check_output
+from elmokit.bulk.spool import End, Finished, Part, Spool, array_at, starts_of
+from elmokit.bulk.summary import Progress, Report, Summary, peak_memory
 from elmokit.embedder import Embedder
 from elmokit.errors import InputError, StoppedError
 from elmokit.formats.files import sha256_of
 from elmokit.formats.mixes import read_mix
-from elmokit.formats.vector_items import Description, DType, Item
-from elmokit.formats.vectors import check_compression, check_suffix, write_vectors
+from elmokit.formats.vector_items import Item
+from elmokit.formats.vector_settings import VectorSettings as VectorSettings
+from elmokit.formats.vectors import check_compression, write_vectors
 from elmokit.prefetch import prefetch
-from elmokit.reductions import Pool
 from elmokit.word_cache import KnownWords
 
-Report = Callable[[Progress], None]
-
-TOKENS_PER_CHUNK = 32768
+TOKENS_PER_PART = 32768
 """Enough sentences of each length for full batches; the most work that a crash can cost."""
-BYTES_PER_CHUNK = 64 << 20
-"""Bounds the memory of a chunk where vectors are large."""
-OPEN_CHUNKS = 16
+BYTES_PER_PART = 64 << 20
+"""Bounds the memory of a part where vectors are large."""
+OPEN_PARTS = 16
 ITEMS_BETWEEN_REPORTS = 1000
 NOTHING_KNOWN = KnownWords([], np.empty((0, 0), dtype=np.float32), afresh=True)
-
-
-@dataclass(frozen=True)
-class VectorSettings:
-    """What is made of each sentence, and how it is written."""
-
-    layers: str = "average"
-    mix: str | None = None
-    """The file of a trained mix, where layers is "mix"."""
-    pool: Pool = "none"
-    dtype: DType = "float32"
-    compression: str | None = None
-    keep_sentences: bool = True
 
 
 def embed_files(
@@ -80,7 +63,7 @@ def embed_files(
         settings: What to make of each sentence.
         resume: Go on with a run of the same input, model and settings that was cut short.
         force: Replace the output, or what is left of another run.
-        report: Told how far the work is, after every chunk.
+        report: Told how far the work is, after every part.
     """
     settings = settings or VectorSettings()
     check_output(output, resume=resume, force=force)
@@ -89,20 +72,14 @@ def embed_files(
     layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
     computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
     facts = facts_of(embedder, source, settings)
-    spool = Spool(output, facts, pooled=settings.pool != "none")
+    settings = described(settings, embedder, facts["model"])
+    spool = Spool(output, facts, pooled=settings.pooled)
     started = time.perf_counter()
     try:
         with spool.claimed():
             finished = spool.begin(resume=resume, force=force)
             run = Run(embedder, computer, spool, source, finished, report)
-            write_vectors(
-                output,
-                run.assembled(run.compute()),
-                dtype=settings.dtype,
-                compression=settings.compression,
-                keep_sentences=settings.keep_sentences,
-                description=description_of(embedder, settings, facts["model"]),
-            )
+            write_vectors(output, run.assembled(run.compute()), settings)
             run.close()
             spool.remove()
     except KeyboardInterrupt:
@@ -114,28 +91,13 @@ def embed_files(
     return Summary.of(output, run.totals, run.words_here, seconds, peak_memory())
 
 
-def check_output(output: str | Path, *, resume: bool = False, force: bool = False) -> None:
-    """Refuse an output that cannot be written, before anything is computed for it."""
-    check_suffix(output)
-    unfinished = resume and parts_of(output).exists()
-    if Path(output).exists() and not force and not unfinished:
-        done = "is whole already" if resume else "is there already"
-        raise InputError(f"{output}: {done}; choose another name, or force it (--force)")
-
-
-def check_not_input(output: str | Path, source: Input) -> None:
-    """Refuse to replace what is being read."""
-    if Path(output).exists() and any(Path(output).samefile(file) for file in source.files):
-        raise InputError(f"{output}: is the input too; choose another name for the output")
-
-
 class Run:
-    """One run from its first or next chunk to its last.
+    """One run from its first or next part to its last.
 
     Args:
         embedder: The model.
         computer: Makes the arrays.
-        spool: Where chunks are kept.
+        spool: Where parts are kept.
         source: The sentences.
         finished: What was done before.
         report: Told how far the work is.
@@ -161,94 +123,93 @@ class Run:
         self._started = time.perf_counter()
         self._position = finished.position
         self._carries = embedder.state == "carry"
-        # Chunks that repeated sentences are in stay open for a while.
-        self._values = lru_cache(OPEN_CHUNKS)(spool.values)
+        # Parts that repeated sentences are in stay open for a while.
+        self._values = lru_cache(OPEN_PARTS)(spool.values)
         self._pending: Future[None] | None = None
         self._id_kind: type | None = None
 
     def compute(self) -> int:
-        """Compute and keep all chunks that are missing; give how many there are in all."""
-        count = self.finished.chunks
+        """Compute and keep all parts that are missing; give how many there are in all."""
+        count = self.finished.parts
         self.restore(count)
-        chunks = prefetch(cut(self.source, self.finished, tokens_per_chunk(self.computer)))
+        parts = prefetch(cut(self.source, self.finished, tokens_per_part(self.computer)))
         with (
-            closing(chunks),  # type: ignore[type-var]
+            closing(parts),  # type: ignore[type-var]
             closing(Seen(self.spool.folder, count)) as seen,
             ThreadPoolExecutor(1, "write") as writer,
         ):
-            for chunk in chunks:
+            for part in parts:
                 before = self.embedder.words_known()
-                arrays = self.arrays_of(chunk, seen)
-                self.count(chunk)
-                self.keep(chunk, arrays, self.embedder.words_learnt(before), writer)
-                self.tell(chunk.position)
+                arrays = self.arrays_of(part, seen)
+                self.count(part)
+                self.keep(part, arrays, self.embedder.words_learnt(before), writer)
+                self.tell(part.position)
                 count += 1
             self.wait()
         return count
 
-    def assembled(self, chunks: int) -> Iterator[Item]:
+    def assembled(self, parts: int) -> Iterator[Item]:
         """Every sentence with its array; reports how many of them are in the output."""
-        for number, item in enumerate(self.spool.items(chunks), start=1):
+        for number, item in enumerate(self.spool.items(parts), start=1):
             yield item
             if number % ITEMS_BETWEEN_REPORTS == 0:
                 self.tell(self._position, written=number)
 
     def close(self) -> None:
-        """Let go of the chunks that are still open."""
+        """Let go of the parts that are still open."""
         self._values.cache_clear()
 
-    def restore(self, chunks: int) -> None:
-        """Know what was known after some chunks, so that the next is the same to the bit."""
+    def restore(self, parts: int) -> None:
+        """Know what was known after some parts, so that the next is the same to the bit."""
         self.embedder.learn_words(NOTHING_KNOWN)
-        for learnt in self.spool.learnt(chunks):
+        for learnt in self.spool.learnt(parts):
             self.embedder.learn_words(learnt)
         if self._carries:
-            self.computer.restore(self.spool.state(chunks - 1) if chunks else None)
+            self.computer.restore(self.spool.state(parts - 1) if parts else None)
 
-    def arrays_of(self, chunk: Chunk, seen: Seen) -> list[Array]:
+    def arrays_of(self, part: Part, seen: Seen) -> list[Array]:
         """The array of each sentence: found where it was computed before, or computed."""
         if self._carries:
-            return self.computer.compute([record.words for record in chunk.records])
-        texts = [" ".join(record.words) for record in chunk.records]
+            return self.computer.compute([record.words for record in part.records])
+        texts = [" ".join(record.words) for record in part.records]
         found = seen.find(texts)
         if found:
-            self.wait()  # until the chunk before can be read
+            self.wait()  # until the part before can be read
         known = [n for n, text in enumerate(texts) if text in found]
-        self.totals["duplicates"] += len(known)
-        self.embedder.note_words([chunk.records[number].words for number in known])
+        self.computer.skip([part.records[number].words for number in known])
         new = [n for n, text in enumerate(texts) if text not in found]
-        computed = self.computer.compute([chunk.records[number].words for number in new])
+        computed = self.computer.compute([part.records[number].words for number in new])
         arrays = dict(zip(new, computed, strict=True))
-        starts = starts_of([record.words for record in chunk.records], self.spool.pooled)
-        # Before the chunk is written: a chunk that is there has its sentences in the index.
-        seen.add((texts[number], Occurrence(chunk.number, starts[number])) for number in new)
+        starts = starts_of([record.words for record in part.records], self.spool.pooled)
+        # Before the part is written: a part that is there has its sentences in the index.
+        seen.add((texts[number], Occurrence(part.number, starts[number])) for number in new)
         return [
-            arrays[number] if number in arrays else self.read(found[text], chunk.records[number])
+            arrays[number] if number in arrays else self.read(found[text], part.records[number])
             for number, text in enumerate(texts)
         ]
 
     def read(self, place: Occurrence, record: Record) -> Array:
-        """The array of a sentence that was computed in an earlier chunk."""
-        return part(self._values(place.chunk), place.start, len(record.words), self.spool.pooled)
+        """The array of a sentence that was computed in an earlier part."""
+        return array_at(self._values(place.part), place.start, len(record.words), self.spool.pooled)
 
-    def count(self, chunk: Chunk) -> None:
-        """Add a chunk to the totals."""
-        self.check_ids(chunk)
-        words = sum(len(record.words) for record in chunk.records)
+    def count(self, part: Part) -> None:
+        """Add a part to the totals."""
+        self.check_ids(part)
+        words = sum(len(record.words) for record in part.records)
         self.words_here += words
         self.totals.update(
-            sentences=len(chunk.records),
+            sentences=len(part.records),
             words=words,
-            blank=sum(not record.words for record in chunk.records),
+            blank=sum(not record.words for record in part.records),
         )
         self.totals.update(self.computer.take_counts())
 
-    def check_ids(self, chunk: Chunk) -> None:
+    def check_ids(self, part: Part) -> None:
         """Refuse ids of several kinds, which Parquet could not hold, before more is computed."""
         if self._id_kind is None:
-            known = self.spool.record(0)["ids"] if self.finished.chunks else [chunk.records[0].id]
+            known = self.spool.record(0)["ids"] if self.finished.parts else [part.records[0].id]
             self._id_kind = type(known[0])
-        for record in chunk.records:
+        for record in part.records:
             if type(record.id) is not self._id_kind:
                 kinds = {str: "a text", int: "a whole number", type(None): "missing"}
                 raise InputError(
@@ -259,19 +220,19 @@ class Run:
 
     def keep(
         self,
-        chunk: Chunk,
+        part: Part,
         arrays: Sequence[Array],
         learnt: KnownWords,
         writer: ThreadPoolExecutor,
     ) -> None:
-        """Write a chunk while the next is computed; no more than one waits to be written."""
+        """Write a part while the next is computed; no more than one waits to be written."""
         self.wait()
         state = self.computer.state() if self._carries else None
         totals = dict(self.totals)
-        self._pending = writer.submit(self.spool.write, chunk, arrays, totals, learnt, state)
+        self._pending = writer.submit(self.spool.write, part, arrays, totals, learnt, state)
 
     def wait(self) -> None:
-        """Wait until the chunk before is written; fail as it did."""
+        """Wait until the part before is written; fail as it did."""
         if self._pending is not None:
             self._pending.result()
             self._pending = None
@@ -297,26 +258,26 @@ class Run:
         )
 
 
-def tokens_per_chunk(computer: Computer) -> int:
-    """How many tokens a chunk may have: fewer where a word's vectors are large."""
-    return max(1, min(TOKENS_PER_CHUNK, BYTES_PER_CHUNK // computer.bytes_per_word))
+def tokens_per_part(computer: Computer) -> int:
+    """How many tokens a part may have: fewer where a word's vectors are large."""
+    return max(1, min(TOKENS_PER_PART, BYTES_PER_PART // computer.bytes_per_word))
 
 
-def cut(source: Input, finished: Finished, tokens: int) -> Iterator[Chunk]:
-    """Cut an input, behind what is finished, into chunks of about so many tokens.
+def cut(source: Input, finished: Finished, tokens: int) -> Iterator[Part]:
+    """Cut an input, behind what is finished, into parts of about so many tokens.
 
     Where it is cut depends on the text alone.
     """
-    number, room = finished.chunks, tokens
+    number, room = finished.parts, tokens
     records: list[Record] = []
     for record, end in behind(source, finished.end):
         records.append(record)
         room -= len(record.words) + 2  # a blank line takes its markers
         if room <= 0:
-            yield Chunk(number, records, end, source.position()[0])
+            yield Part(number, records, end, source.position()[0])
             number, room, records = number + 1, tokens, []
     if records:
-        yield Chunk(number, records, end, source.position()[0])
+        yield Part(number, records, end, source.position()[0])
 
 
 def behind(source: Input, end: End | None) -> Iterator[tuple[Record, End]]:
@@ -332,14 +293,15 @@ def behind(source: Input, end: End | None) -> Iterator[tuple[Record, End]]:
         yield record, End(place, taken)
 
 
-def description_of(embedder: Embedder, settings: VectorSettings, model: str) -> Description:
-    """What an output remembers of how it was made."""
-    return {
+def described(settings: VectorSettings, embedder: Embedder, model: str) -> VectorSettings:
+    """The settings, with what an output remembers of how it was made."""
+    description = {
         "layers": settings.layers,
         "pool": settings.pool,
         "state": embedder.state,
         "model": model,
     }
+    return replace(settings, description=description)
 
 
 def facts_of(embedder: Embedder, source: Input, settings: VectorSettings) -> dict[str, Any]:
@@ -349,22 +311,10 @@ def facts_of(embedder: Embedder, source: Input, settings: VectorSettings) -> dic
         "threads": torch.get_num_threads(),
         "device": embedder.device.type,
         "input": source.identity(),
-        "model": fingerprint(embedder),
+        "model": embedder.fingerprint(),
         "state": [embedder.state, embedder.warm_runs],
         "precision": embedder.precision,
         "layers": [settings.layers, sha256_of(settings.mix) if settings.mix else None],
         "pool": settings.pool,
         "dtype": settings.dtype,
     }
-
-
-def fingerprint(embedder: Embedder) -> str:
-    """SHA-256 of everything in a model that its vectors depend on."""
-    sha256 = hashlib.sha256(json.dumps(embedder.config.to_dict(), sort_keys=True).encode())
-    if isinstance(embedder.config.encoder, WordEncoderConfig) and embedder.vocabulary is not None:
-        sha256.update("\n".join(embedder.vocabulary.words).encode("utf-8", "surrogatepass"))
-    for name, value in sorted(embedder.bilm.state_dict().items()):
-        if "softmax" not in name:
-            sha256.update(name.encode())
-            sha256.update(value.detach().cpu().contiguous().numpy().data)
-    return sha256.hexdigest()

@@ -1,4 +1,4 @@
-"""An input in shards: some files each, which any machine can read and cut into chunks."""
+"""An input in shards: some files each, which any machine can read and cut into parts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from elmokit.bulk.inputs import Input, InputSettings, Place, open_input
-from elmokit.bulk.parts import Message, Part
+from elmokit.bulk.parts import Message, PartKey
 from elmokit.bulk.pipeline import cut
-from elmokit.bulk.spool import Chunk, End, Finished
+from elmokit.bulk.spool import End, Finished, Part
 from elmokit.errors import InputError
 
 BYTES_PER_SHARD = 64 << 20
@@ -28,10 +28,10 @@ class Shard:
         number: Its place among the shards.
         files: Their full names, in order.
         settings: How to read them.
-        tokens: How many tokens a chunk has, about.
+        tokens: How many tokens a part has, about.
         first_row: The number of its first sentence, where ids are such numbers; None where the
             input has ids.
-        finished: The chunks that are done, from the first on.
+        finished: The parts that are done, from the first on.
         done: The numbers of all that are done.
     """
 
@@ -47,18 +47,18 @@ class Shard:
         """How many sentences it has."""
         return sum(1 for _ in self._open().records(BEGINNING.place))
 
-    def chunks(self) -> Iterator[Message]:
-        """The chunks that are not done, for a `PartWriter`; at last, how many there are in all."""
-        count, position = self.finished.chunks, self.finished.position
+    def parts(self) -> Iterator[Message]:
+        """The parts that are not done, for a `PartWriter`; at last, how many there are in all."""
+        count, position = self.finished.parts, self.finished.position
         row = self.finished.totals.get("sentences", 0)
-        for chunk in cut(self._open(), self.finished, self.tokens):
-            if chunk.number not in self.done:
-                yield self._message(chunk, row, chunk.position - position)
-            count, position = chunk.number + 1, chunk.position
-            row += len(chunk.records)
-        yield {"shard": self.number, "chunks": count}
+        for part in cut(self._open(), self.finished, self.tokens):
+            if part.number not in self.done:
+                yield self._message(part, row, part.position - position)
+            count, position = part.number + 1, part.position
+            row += len(part.records)
+        yield {"shard": self.number, "parts": count}
 
-    def without(self, done: Mapping[Part, Message]) -> Shard:
+    def without(self, done: Mapping[PartKey, Message]) -> Shard:
         """The shard, of which only what is not done is read; what is done has records."""
         records = {
             part.number: record for part, record in done.items() if part.shard == self.number
@@ -83,17 +83,17 @@ class Shard:
                 )
         return open_input(self.files, self.settings)
 
-    def _message(self, chunk: Chunk, row: int, size: int) -> Message:
-        """A chunk from sentence `row` of the shard on, which took `size` bytes of its files."""
-        ids: list[str | int | None] = [record.id for record in chunk.records]
+    def _message(self, part: Part, row: int, size: int) -> Message:
+        """A part from sentence `row` of the shard on, which took `size` bytes of its files."""
+        ids: list[str | int | None] = [record.id for record in part.records]
         if self.first_row is not None:
             ids = list(range(self.first_row + row, self.first_row + row + len(ids)))
         return {
             "shard": self.number,
-            "number": chunk.number,
-            "words": [record.words for record in chunk.records],
+            "number": part.number,
+            "words": [record.words for record in part.records],
             "ids": ids,
-            "end": chunk.end,
+            "end": part.end,
             "bytes": size,
         }
 

@@ -1,8 +1,8 @@
-"""Finished chunks of an output, kept beside it until the output is whole.
+"""Finished parts of an output, kept beside it until the output is whole.
 
-`vectors.h5.parts/` holds a folder for each chunk of sentences, which appears whole or not at all,
+`vectors.h5.parts/` holds a folder for each part, some sentences, which appears whole or not at all,
 and a record of what is being made from what. Whenever the process is killed, what is there is
-whole: the same run goes on behind the last chunk. Where a chunk ends depends on the input alone, so
+whole: the same run goes on behind the last part. Where a part ends depends on the input alone, so
 the vectors are the same as if nothing had happened.
 """
 
@@ -36,16 +36,16 @@ from elmokit.formats.files import (
 )
 from elmokit.formats.json_files import read_object, write_object
 from elmokit.formats.vectors import Item
+from elmokit.formats.vectors_folder import PARTS
 from elmokit.word_cache import KnownWords
 
 Array = NDArray[Any]
 
-SUFFIX = ".parts"
 RUN, LOCK = "run.json", "lock"
 RECORD = "record.json"
 VALUES, STATE = "values.npy", "state.npz"
 WORDS, TOKEN_VECTORS = "words.json", "token_vectors.npy"
-FORMAT, VERSION = "elmokit-parts", 1
+FORMAT, VERSION = "elmokit-parts", 2
 NO_WORK = (RUN, LOCK)
 
 
@@ -56,7 +56,7 @@ class End(NamedTuple):
     taken: int
 
 
-class Chunk(NamedTuple):
+class Part(NamedTuple):
     """Sentences that are computed and kept together."""
 
     number: int
@@ -66,16 +66,16 @@ class Chunk(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What the finished chunks come to."""
+    """What the finished parts come to."""
 
-    chunks: int = 0
+    parts: int = 0
     end: End | None = None
     position: int = 0
     totals: Mapping[str, int] = MappingProxyType({})
 
 
 class Spool:
-    """The folder of finished chunks of one output.
+    """The folder of finished parts of one output.
 
     Args:
         output: The file that is to be made of them.
@@ -119,22 +119,22 @@ class Spool:
 
     def write(
         self,
-        chunk: Chunk,
+        part: Part,
         arrays: Sequence[Array],
         totals: Mapping[str, int],
         learnt: KnownWords,
         state: Mapping[str, Array] | None = None,
     ) -> None:
-        """Keep a chunk: its sentences and their arrays, and what the run knows after it.
+        """Keep a part: its sentences and their arrays, and what the run knows after it.
 
         Args:
-            chunk: The sentences.
+            part: The sentences.
             arrays: The array of each.
-            totals: Those of the run, this chunk included.
-            learnt: The words that were first met in this chunk.
+            totals: Those of the run, this part included.
+            learnt: The words that were first met in this part.
             state: What state `carry` remembers.
         """
-        with write_folder_atomically(self._path(chunk.number), force=True) as folder:
+        with write_folder_atomically(self._path(part.number), force=True) as folder:
             values = np.stack(arrays) if self.pooled else np.concatenate(arrays, axis=-2)
             np.save(folder / VALUES, values, allow_pickle=False)
             np.save(folder / TOKEN_VECTORS, learnt.vectors, allow_pickle=False)
@@ -143,56 +143,56 @@ class Spool:
             if state is not None:
                 np.savez(folder / STATE, **state)  # type: ignore[arg-type]
             record = {
-                "end": chunk.end,
-                "position": chunk.position,
-                "words": [record.words for record in chunk.records],
-                "ids": [record.id for record in chunk.records],
+                "end": part.end,
+                "position": part.position,
+                "words": [record.words for record in part.records],
+                "ids": [record.id for record in part.records],
                 "totals": dict(totals),
             }
             write_object(record, folder / RECORD, indent=None)
 
     def state(self, number: int) -> dict[str, Array] | None:
-        """What state `carry` remembered after a chunk."""
+        """What state `carry` remembered after a part."""
         path = self._path(number) / STATE
         if not path.exists():
             return None
         with damage_of(path), np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
 
-    def learnt(self, chunks: int) -> Iterator[KnownWords]:
-        """The words that are known after some chunks, in the order in which they were learnt."""
-        first = chunks
+    def learnt(self, parts: int) -> Iterator[KnownWords]:
+        """The words that are known after some parts, in the order in which they were learnt."""
+        first = parts
         while first and not read_object(self._path(first - 1) / WORDS)["afresh"]:
             first -= 1
-        for number in range(max(0, first - 1), chunks):
+        for number in range(max(0, first - 1), parts):
             stored = read_object(self._path(number) / WORDS)
             with damage_of(self._path(number) / TOKEN_VECTORS) as path:
                 vectors = np.load(path, allow_pickle=False)
             yield KnownWords(stored["words"], vectors, stored["afresh"])
 
     def values(self, number: int) -> Array:
-        """The arrays of a chunk, joined along their words or stacked, read where they are used."""
+        """The arrays of a part, joined along their words or stacked, read where they are used."""
         with damage_of(self._path(number) / VALUES) as path:
             return np.load(path, mmap_mode="r", allow_pickle=False)
 
     def record(self, number: int) -> dict[str, Any]:
-        """What a chunk says of its sentences."""
+        """What a part says of its sentences."""
         return read_object(self._path(number) / RECORD)
 
-    def items(self, chunks: int) -> Iterator[Item]:
+    def items(self, parts: int) -> Iterator[Item]:
         """Every sentence with its array, in the order of the input."""
-        for number in range(chunks):
+        for number in range(parts):
             record, values = self.record(number), self.values(number)
             starts = starts_of(record["words"], self.pooled)
             for words, id_, start in zip(record["words"], record["ids"], starts, strict=True):
-                yield Item(words, part(values, start, len(words), self.pooled), id_)
+                yield Item(words, array_at(values, start, len(words), self.pooled), id_)
 
     def remove(self) -> None:
         """Remove everything, by a rename first: the folder is whole while it has its name."""
         doomed = self.folder.with_name(f".tmp-{token_hex(4)}-{self.folder.name}")
         with disk_errors(self.folder, "removed"):
             os.rename(self.folder, doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+        remove_doomed(self.folder)
 
     def _holds_work(self) -> bool:
         """Whether anything of a run is finished."""
@@ -211,8 +211,8 @@ class Spool:
 
     def _remove_leftovers(self) -> None:
         """Remove temporary files of this output that a killed process left."""
-        output = self.folder.name.removesuffix(SUFFIX)
-        places = [(self.folder.parent, output + ending) for ending in ("", SENTENCES_INDEX, SUFFIX)]
+        output = self.folder.name.removesuffix(PARTS)
+        places = [(self.folder.parent, output + ending) for ending in ("", SENTENCES_INDEX, PARTS)]
         for folder, name in (*places, (self.folder, "")):
             for leftover in folder.glob(f".tmp-????????-{glob.escape(name)}{'' if name else '*'}"):
                 if leftover.is_dir():
@@ -221,10 +221,10 @@ class Spool:
                     leftover.unlink(missing_ok=True)
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"chunk-{number:08d}"
+        return self.folder / f"part-{number:08d}"
 
     def _finished(self) -> Finished:
-        """The chunks from the first on; one that is missing ends them."""
+        """The parts from the first on; one that is missing ends them."""
         count = 0
         while (self._path(count) / RECORD).exists():
             count += 1
@@ -258,16 +258,22 @@ def damage_of(path: Path) -> Iterator[Path]:
 
 
 def parts_of(output: str | Path) -> Path:
-    """The folder beside an output that its chunks are kept in."""
-    return Path(f"{output}{SUFFIX}")
+    """The folder beside an output that its parts are kept in."""
+    return Path(f"{output}{PARTS}")
+
+
+def remove_doomed(parts: Path) -> None:
+    """Remove what `Spool.remove` has renamed, in this process or in one that was killed then."""
+    for doomed in parts.parent.glob(f".tmp-????????-{glob.escape(parts.name)}"):
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def starts_of(sentences: Sequence[Sequence[str]], pooled: bool) -> list[int]:
-    """Where the array of each sentence begins in those of its chunk."""
+    """Where the array of each sentence begins in those of its part."""
     lengths = [1 if pooled else len(words) for words in sentences]
     return list(accumulate(lengths, initial=0))[:-1]
 
 
-def part(values: Array, start: int, words: int, pooled: bool) -> Array:
+def array_at(values: Array, start: int, words: int, pooled: bool) -> Array:
     """The array of one sentence."""
     return np.asarray(values[start] if pooled else values[..., start : start + words, :])

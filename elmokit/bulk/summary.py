@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,9 @@ class Progress:
         return self.seconds * max(0, self.size - self.position) / done
 
 
+Report = Callable[[Progress], None]
+
+
 @dataclass(frozen=True)
 class Summary:
     """What was read and written."""
@@ -49,7 +52,7 @@ class Summary:
     words: int = 0
     blank: int = 0
     duplicates: int = 0
-    long_sentences: int = 0
+    long_sentences: int = 0  # too long to be read whole, each as often as the text has it
     out_of_memory: int = 0
     unusual_words: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -98,18 +101,18 @@ class Summary:
 
     def describe(self) -> str:
         """One line."""
-        parts = [
+        phrases = [
             counted(self.sentences, "sentence")
             + (f" ({self.blank:,} blank)" if self.blank else ""),
             counted(self.words, "word"),
             *(f"{count:,} {kind}" for kind, count in self.unusual_words.items()),
         ]
         if self.duplicates:
-            parts.append(f"{self.duplicates:,} repeated and computed once")
+            phrases.append(f"{self.duplicates:,} repeated and computed once")
         if self.long_sentences:
-            parts.append(f"{counted(self.long_sentences, 'long sentence')} read in pieces")
-        parts.append(f"{self.seconds:.1f} s, {self.words_per_second:,.0f} words/s")
-        return f"{self.output}: {', '.join(parts)}"
+            phrases.append(f"{counted(self.long_sentences, 'long sentence')} read in pieces")
+        phrases.append(f"{self.seconds:.1f} s, {self.words_per_second:,.0f} words/s")
+        return f"{self.output}: {', '.join(phrases)}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -127,21 +127,13 @@ def embed(
       elmo embed reviews.csv --column text --keep id --layers all -o reviews.npz
     """
     from elmokit.bulk.inputs import InputSettings, open_input
-    from elmokit.bulk.pipeline import VectorSettings, check_output, embed_files
     from elmokit.cli.progress import Embedded
+    from elmokit.formats.vector_settings import VectorSettings
 
     if (mix is not None) != (layers == "mix"):
         raise click.UsageError("a trained mix is named after --layers: --layers mix FILE")
     if ray_address is not None and engine != "ray":
         raise click.UsageError("--ray-address is for --engine ray")
-    check_output(output, resume=resume, force=force)  # before a model is loaded for nothing
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-    embedder = load_embedder(**flags, quiet=quiet)
-    tokenizer = embedder.tokenizer.name
-    source = open_input(inputs, InputSettings(split, tokenizer, column, keep, errors))  # type: ignore[arg-type]
     settings = VectorSettings(
         layers=layers,
         mix=mix,
@@ -150,6 +142,20 @@ def embed(
         compression=compression,
         keep_sentences=not forget_sentences,
     )
+    # Files are looked for before PyTorch and a model are loaded for nothing.
+    source = open_input(inputs, InputSettings(split, column=column, keep=keep, errors=errors))  # type: ignore[arg-type]
+
+    from elmokit.bulk.outputs import check_output
+    from elmokit.formats.vectors import check_compression
+
+    check_output(output, resume=resume, force=force)
+    check_compression(output, compression)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    embedder = load_embedder(**flags, quiet=quiet)
+    source = source.split_by(embedder.tokenizer.name)
     with Embedded("embedding", quiet) as progress:
         work: dict[str, Any] = {"resume": resume, "force": force, "report": progress.report}
         if engine == "ray":
@@ -159,5 +165,7 @@ def embed(
                 embedder, source, output, settings, address=ray_address, quiet=quiet, **work
             )
         else:
+            from elmokit.bulk.pipeline import embed_files
+
             summary = embed_files(embedder, source, output, settings, **work)
     click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())

@@ -124,14 +124,21 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
 
 @contextmanager
 def claim(lock: Path) -> Iterator[None]:
-    """Have a folder to oneself for the time of a block; refused where another process has it."""
+    """Have a folder to oneself for the time of a block; refused where another process has it.
+
+    When that process ends, however it does, its system frees the lock. A network file system learns
+    only after a while, or never, that a machine is dead.
+    """
     with ExitStack() as stack:
         with disk_errors(lock, "locked"):
             lock.parent.mkdir(parents=True, exist_ok=True)
             file = stack.enter_context(open(lock, "ab"))
             free = _try_lock(file)
         if not free:
-            raise InputError(f"{lock.parent}: another process is at work in this folder; wait")
+            raise InputError(
+                f"{lock.parent}: another process is at work in this folder; wait. If it was on a "
+                f"machine that is dead, and this does not pass in some minutes, remove {lock}"
+            )
         yield
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from h5py import h5a, h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
+from elmokit.formats.interrupts import HeldInterrupts, held_interrupts
 from elmokit.formats.unfailing_file import UnfailingFile
 
 FORMAT_VERSION = ("v108", "v108")
@@ -45,9 +46,12 @@ class Hdf5Writer:
         file: For whatever else is to be written.
     """
 
-    def __init__(self, file: h5py.File, disk: UnfailingFile, compress: bool) -> None:
+    def __init__(
+        self, file: h5py.File, disk: UnfailingFile, interrupts: HeldInterrupts, compress: bool
+    ) -> None:
         self.file = file
         self._disk = disk
+        self._interrupts = interrupts
         self._compress = compress
         self._names = h5p.create(h5p.LINK_CREATE)
         self._names.set_create_intermediate_group(True)
@@ -70,6 +74,7 @@ class Hdf5Writer:
         if about:
             set_json(dataset, attribute, about)
         self._disk.check()
+        self._interrupts.check()
 
     def make_room(self, key: str, size: int) -> Room:
         """Add a dataset (1,) of a text of that many bytes, to be filled in later."""
@@ -91,14 +96,18 @@ class Hdf5Writer:
 
 @contextmanager
 def hdf5_writer(raw: io.FileIO, compress: bool) -> Iterator[Hdf5Writer]:
-    """Write HDF5 into an empty file; what the disk refuses is raised, at the latest at the end."""
+    """Write HDF5 into an empty file; what the disk refuses is raised, at the latest at the end.
+
+    So is Ctrl-C, which waits until HDF5 is not at work: raised inside, it would crash the process.
+    """
     disk = UnfailingFile(raw)
-    with h5py.File(disk, "w", libver=FORMAT_VERSION) as file:
-        cache = file.id.get_mdc_config()
-        cache.max_size = CACHE_BYTES
-        file.id.set_mdc_config(cache)
-        yield Hdf5Writer(file, disk, compress)
-    disk.check()
+    with held_interrupts() as interrupts:
+        with h5py.File(disk, "w", libver=FORMAT_VERSION) as file:
+            cache = file.id.get_mdc_config()
+            cache.max_size = CACHE_BYTES
+            file.id.set_mdc_config(cache)
+            yield Hdf5Writer(file, disk, interrupts, compress)
+        disk.check()
 
 
 def set_json(owner: Any, name: bytes, value: Mapping[str, Any]) -> None:

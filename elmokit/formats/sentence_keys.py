@@ -20,10 +20,10 @@ class SentenceKeys:
         """Take the next line's sentence; refuse one that cannot be a name, or is one already."""
         line = len(self._lines) + 1
         place = f"{self.path}: line {line}, {sentence[:40]!r},"
-        parts = sentence.split("/")
-        if not {"", "."}.isdisjoint(parts) or "\0" in sentence or not encodable(sentence):
+        names = sentence.split("/")
+        if not {"", "."}.isdisjoint(names) or "\0" in sentence or not encodable(sentence):
             raise InputError(f"{place} cannot be a key of an HDF5 file; use line numbers as keys")
-        *folders, _ = accumulate(parts, "{}/{}".format)
+        *folders, _ = accumulate(names, "{}/{}".format)
         earlier = next((self._lines[name] for name in folders if name in self._lines), None)
         earlier = earlier or self._lines.get(sentence) or self._folders.get(sentence)
         if earlier is not None:

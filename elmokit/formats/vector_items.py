@@ -6,21 +6,18 @@ Arrays of a file are alike: (words, size), or (layers, words, size); pooled over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import check_choice
 from elmokit.errors import InputError
+from elmokit.formats.vector_settings import DType
 
 PathLike = str | Path
 Array = NDArray[np.float32]
-DType = Literal["float32", "float16"]
-Description = Mapping[str, str | int | float | None]
-"""What to remember about a file, such as which `layers` it holds."""
 
 
 class Item(NamedTuple):
@@ -61,7 +58,6 @@ def checked_lines(
     path: PathLike, items: Iterable[Item | tuple[Any, ...]], dtype: DType
 ) -> Iterator[Line]:
     """Number items from 0, their arrays as finite numbers of `dtype` and of one kind of shape."""
-    check_choice("dtype", dtype, get_args(DType))
     expected: tuple[int | None, ...] | None = None
     for number, item in enumerate(items):
         words, vectors, identity = Item(*item)

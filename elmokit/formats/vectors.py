@@ -6,6 +6,7 @@ Each file appears whole or not at all, and is written in constant memory, howeve
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +14,9 @@ from elmokit.errors import InputError
 from elmokit.formats import vectors_hdf5, vectors_jsonl, vectors_npz, vectors_parquet
 from elmokit.formats.sentence_keys import SentenceKeys
 from elmokit.formats.vector_file import VectorFile
-from elmokit.formats.vector_items import Description, DType, Item, PathLike, SentenceVectors
+from elmokit.formats.vector_items import Item, PathLike, SentenceVectors
+from elmokit.formats.vector_settings import DEFAULTS, VectorSettings
+from elmokit.formats.vectors_folder import FolderVectors, check_finished
 from elmokit.formats.vectors_hdf5 import Hdf5Vectors, write_hdf5
 from elmokit.formats.vectors_jsonl import JsonlVectors, write_jsonl
 from elmokit.formats.vectors_npz import NpzVectors, write_npz
@@ -24,6 +27,7 @@ __all__ = [
     "SentenceKeys",
     "SentenceVectors",
     "VectorFile",
+    "VectorSettings",
     "check_compression",
     "check_suffix",
     "open_vectors",
@@ -43,11 +47,7 @@ class Writer(Protocol):
         self,
         path: PathLike,
         items: Iterable[Item | tuple[Any, ...]],
-        *,
-        dtype: DType,
-        compression: str | None,
-        keep_sentences: bool,
-        description: Description | None,
+        settings: VectorSettings,
     ) -> None:
         """Write a file."""
 
@@ -73,40 +73,37 @@ FORMATS = {
 def write_vectors(
     path: PathLike,
     items: Iterable[Item | tuple[Any, ...]],
-    *,
-    dtype: DType = "float32",
-    compression: str | None = None,
-    keep_sentences: bool = True,
-    description: Description | None = None,
+    settings: VectorSettings = DEFAULTS,
+    **changes: Any,
 ) -> None:
     """Write items in the format that the name's suffix says; the file appears whole or not.
 
     Args:
         path: `.h5`, `.hdf5`, `.jsonl`, `.npz` or `.parquet`.
         items: Sentences, their arrays and, where there are any, ids; arrays are alike in shape.
-        dtype: "float32" or "float16".
-        compression: One that `check_compression` takes; None is none.
-        keep_sentences: Write the sentences too.
-        description: What to remember about the file, such as which `layers` it holds. JSON lines
-            have no place for it.
+        settings: How to write them. What it says of layers and pooling is what was made, not what
+            is to be made: a file remembers only its `description`.
+        changes: Single settings by their names, in place of those of `settings`.
     """
-    FORMATS[check_suffix(path)].write(
-        path,
-        items,
-        dtype=dtype,
-        compression=check_compression(path, compression),
-        keep_sentences=keep_sentences,
-        description=description,
-    )
+    settings = replace(settings, **changes)
+    settings = replace(settings, compression=check_compression(path, settings.compression))
+    FORMATS[check_suffix(path)].write(path, items, settings)
 
 
 def open_vectors(path: PathLike) -> VectorFile:
-    """Open a file that `write_vectors` or `allennlp elmo` wrote: items are read when asked for."""
-    return FORMATS[check_suffix(path)].open(path)
+    """Open what `write_vectors` or `allennlp elmo` wrote: items are read when asked for.
+
+    A folder of Parquet files, which the engine ray writes, is opened as one sequence.
+    """
+    if Path(path).is_dir():
+        return FolderVectors(path)
+    suffix = check_suffix(path)
+    check_finished(path)
+    return FORMATS[suffix].open(path)
 
 
 def read_vectors(path: PathLike) -> list[SentenceVectors]:
-    """Read all of a file that `write_vectors` or `allennlp elmo` wrote, in the order of its lines.
+    """Read all of what `open_vectors` opens, in the order of its lines.
 
     Where the keys of an HDF5 file are sentences, the order is that of the sentences.
     """

@@ -12,6 +12,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -31,14 +32,13 @@ from elmokit.formats.json_scalars import JsonScalars, Text
 from elmokit.formats.sentence_keys import SentenceKeys
 from elmokit.formats.vector_file import OwnHandle, VectorFile, damage_of
 from elmokit.formats.vector_items import (
-    Description,
-    DType,
     Item,
     Line,
     PathLike,
     SentenceVectors,
     checked_lines,
 )
+from elmokit.formats.vector_settings import DEFAULTS, VectorSettings
 
 COMPRESSIONS = ("none", "gzip")
 
@@ -55,37 +55,36 @@ LONGEST_TEXT_BYTES = (1 << 31) - 1
 def write_hdf5(
     path: PathLike,
     items: Iterable[Item | tuple[Any, ...]],
+    settings: VectorSettings = DEFAULTS,
     *,
-    dtype: DType = "float32",
-    compression: str | None = None,
-    keep_sentences: bool = True,
-    description: Description | None = None,
     sentence_keys: bool = False,
+    **changes: Any,
 ) -> None:
     """Write the layout of `allennlp elmo`, in constant memory.
+
+    Sentences that are kept are in `sentence_to_index` too, a JSON object from sentence to key.
+    Where a sentence occurs twice, its last line is the one there.
 
     Args:
         path: The file.
         items: Sentences and their arrays.
-        dtype: "float32" or "float16".
-        compression: "gzip" or none.
-        keep_sentences: Also write `sentence_to_index`, a JSON object from sentence to key. Where a
-            sentence occurs twice, its last line is the one kept.
-        description: What to remember about the file.
+        settings: How to write them.
         sentence_keys: Name each dataset by its sentence instead; all sentences must differ, and
             memory is needed for them.
+        changes: Single settings by their names, in place of those of `settings`.
     """
-    lines = checked_lines(path, items, dtype)
+    settings = replace(settings, **changes)
+    lines = checked_lines(path, items, settings.dtype)
     with write_atomically(path) as temporary, ExitStack() as stack:
         raw = stack.enter_context(open(temporary, "w+b", buffering=0))
         text = stack.enter_context(TemporaryFile(dir=temporary.parent))
         room = None
-        with hdf5_writer(raw, compress=compression == "gzip") as writer:
-            if description is not None:
-                set_json(writer.file.id, DESCRIPTION, dict(description))
+        with hdf5_writer(raw, compress=settings.compression == "gzip") as writer:
+            if settings.description is not None:
+                set_json(writer.file.id, DESCRIPTION, dict(settings.description))
             if sentence_keys:
                 _add_by_sentence(writer, lines, SentenceKeys(path))
-            elif not keep_sentences:
+            elif not settings.keep_sentences:
                 _add_by_number(writer, lines, None)
             else:
                 with distinct_sentences(temporary) as index:

@@ -16,18 +16,18 @@ from elmokit.errors import FormatError
 from elmokit.formats.files import write_atomically
 from elmokit.formats.vector_file import DAMAGE, VectorFile
 from elmokit.formats.vector_items import (
-    Description,
-    DType,
     Item,
     Line,
     PathLike,
     SentenceVectors,
     checked_lines,
 )
+from elmokit.formats.vector_settings import DEFAULTS, VectorSettings
 
 COMPRESSIONS = ("none",)
 
 NEWLINE = ord("\n")
+DESCRIPTION, VECTORS = b', "description": ', b', "vectors": '
 SCANNED_BYTES = 1 << 24
 # Inside a JSON text, quotes have a backslash before them.
 SENTENCE = re.compile(rb'"sentence": ("[^"\\]*+(?:\\.[^"\\]*+)*+"|null)[,}]')
@@ -36,28 +36,19 @@ SENTENCE = re.compile(rb'"sentence": ("[^"\\]*+(?:\\.[^"\\]*+)*+"|null)[,}]')
 def write_jsonl(
     path: PathLike,
     items: Iterable[Item | tuple[Any, ...]],
-    *,
-    dtype: DType = "float32",
-    compression: str | None = None,
-    keep_sentences: bool = True,
-    description: Description | None = None,
+    settings: VectorSettings = DEFAULTS,
 ) -> None:
     """Write a JSON object for each line: index, id if there is one, sentence, shape, vectors.
 
-    Args:
-        path: The file.
-        items: Sentences and their arrays.
-        dtype: "float32" or "float16"; each number has the fewest digits that tell it from others.
-        compression: None, or "none".
-        keep_sentences: Write the sentences; else they are null.
-        description: There is no place for it in this format.
+    Each number has the fewest digits that tell it from others. Sentences that are not kept are
+    null. The first line also has the description of all.
     """
-    del compression, description
-    lines = checked_lines(path, items, dtype)
+    lines = checked_lines(path, items, settings.dtype)
     with write_atomically(path) as temporary, open(temporary, "wb") as file:
         for line in lines:
-            start = json.dumps(_without_vectors(line, keep_sentences)).removesuffix("}")
-            file.write(f'{start}, "vectors": {as_json(line.vectors)}}}\n'.encode("ascii"))
+            start = json.dumps(_without_vectors(line, settings)).removesuffix("}")
+            file.write(start.encode("ascii") + VECTORS)
+            file.write(f"{as_json(line.vectors)}}}\n".encode("ascii"))
 
 
 class JsonlVectors(VectorFile):
@@ -70,6 +61,7 @@ class JsonlVectors(VectorFile):
             empty = not file.read(1)
             self._map = mmap.mmap(-1, 1) if empty else _mapped(file.fileno())
         self._size = 0 if empty else len(self._map)
+        self.description = self._description()
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -92,6 +84,17 @@ class JsonlVectors(VectorFile):
             place = f"{self.path}, line {number + 1}"
             why = " ".join(str(error).split())[:200]
             raise FormatError(f"{place}: is no line of vectors ({why})") from error
+
+    def _description(self) -> dict[str, Any]:
+        """What the first line says of all, found without parsing the vectors of that line."""
+        end = self._map.find(VECTORS, 0, self._map.find(b"\n") + 1 or self._size)
+        begin = self._map.find(DESCRIPTION, 0, max(end, 0))
+        if begin < 0:
+            return {}
+        try:
+            return dict(json.loads(self._map[begin + len(DESCRIPTION) : end]))
+        except (ValueError, TypeError) as error:
+            raise FormatError(f"{self.path}, line 1: is no line of vectors ({error})") from error
 
     def _close(self) -> None:
         self._map.close()
@@ -118,18 +121,20 @@ def as_json(array: NDArray[Any]) -> str:
     >>> as_json(np.array([[0.1, 1.0]], dtype=np.float32))
     '[[0.1, 1.0]]'
     """
-    parts = map(str, array) if array.ndim == 1 else map(as_json, array)
-    return f"[{', '.join(parts)}]"
+    elements = map(str, array) if array.ndim == 1 else map(as_json, array)
+    return f"[{', '.join(elements)}]"
 
 
-def _without_vectors(line: Line, keep_sentence: bool) -> dict[str, Any]:
+def _without_vectors(line: Line, settings: VectorSettings) -> dict[str, Any]:
+    described = line.number == 0 and settings.description is not None
     return {
         "index": line.number,
         **({} if line.id is None else {"id": line.id}),
-        "sentence": line.sentence if keep_sentence else None,
+        "sentence": line.sentence if settings.keep_sentences else None,
         "shape": line.vectors.shape,
         # Digits that tell float16 numbers apart are too few to be read as float32.
         **({} if line.vectors.dtype == np.float32 else {"dtype": str(line.vectors.dtype)}),
+        **({"description": dict(settings.description or {})} if described else {}),
     }
 
 

@@ -19,13 +19,12 @@ from elmokit.formats.json_scalars import JsonScalars
 from elmokit.formats.npz import NpzReader, NpzWriter
 from elmokit.formats.vector_file import VectorFile, damage_of
 from elmokit.formats.vector_items import (
-    Description,
-    DType,
     Item,
     PathLike,
     SentenceVectors,
     checked_lines,
 )
+from elmokit.formats.vector_settings import DEFAULTS, VectorSettings
 
 COMPRESSIONS = ("none", "deflate")
 
@@ -37,41 +36,29 @@ DESCRIPTION = "description"
 def write_npz(
     path: PathLike,
     items: Iterable[Item | tuple[Any, ...]],
-    *,
-    dtype: DType = "float32",
-    compression: str | None = None,
-    keep_sentences: bool = True,
-    description: Description | None = None,
+    settings: VectorSettings = DEFAULTS,
 ) -> None:
-    """Write arrays "0", "1", … and their sentences, in constant memory.
-
-    Args:
-        path: The file.
-        items: Sentences and their arrays.
-        dtype: "float32" or "float16".
-        compression: "deflate" or none.
-        keep_sentences: Also write the sentences.
-        description: What to remember about the file.
-    """
-    lines = checked_lines(path, items, dtype)
+    """Write arrays "0", "1", … and their sentences, in constant memory."""
+    lines = checked_lines(path, items, settings.dtype)
     with write_atomically(path) as temporary, ExitStack() as stack:
         file = stack.enter_context(open(temporary, "w+b"))
         directory, *texts = (
             stack.enter_context(TemporaryFile(dir=temporary.parent)) for _ in range(3)
         )
         sentences, ids = map(_JsonList, texts)
-        archive = NpzWriter(file, directory, compression == "deflate")
+        archive = NpzWriter(file, directory, settings.compression == "deflate")
         for line in lines:
             archive.add(str(line.number), line.vectors)
             ids.add(line.id)
-            if keep_sentences:
+            if settings.keep_sentences:
                 sentences.add(line.sentence)
-        if keep_sentences:
+        if settings.keep_sentences:
             archive.add_text(SENTENCES, sentences.finished())
         if ids.known:
             archive.add_text(IDS, ids.finished())
-        if description is not None:
-            archive.add_text(DESCRIPTION, BytesIO(json.dumps(dict(description)).encode("ascii")))
+        if settings.description is not None:
+            text = json.dumps(dict(settings.description)).encode("ascii")
+            archive.add_text(DESCRIPTION, BytesIO(text))
         archive.finish()
 
 

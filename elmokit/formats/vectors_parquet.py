@@ -23,8 +23,6 @@ from elmokit.errors import InputError
 from elmokit.formats.files import write_atomically
 from elmokit.formats.vector_file import OwnHandle, VectorFile, damage_of
 from elmokit.formats.vector_items import (
-    Description,
-    DType,
     Item,
     Line,
     PathLike,
@@ -32,6 +30,7 @@ from elmokit.formats.vector_items import (
     checked_lines,
     fixed_dimensions,
 )
+from elmokit.formats.vector_settings import DEFAULTS, VectorSettings
 
 COMPRESSIONS = ("none", "snappy", "gzip", "zstd")
 
@@ -58,35 +57,24 @@ def import_pyarrow(path: PathLike) -> Any:
 def write_parquet(
     path: PathLike,
     items: Iterable[Item | tuple[Any, ...]],
-    *,
-    dtype: DType = "float32",
-    compression: str | None = None,
-    keep_sentences: bool = True,
-    description: Description | None = None,
+    settings: VectorSettings = DEFAULTS,
 ) -> None:
     """Write a row for each line, in constant memory.
 
-    Lone surrogates, which UTF-8 cannot encode, are left out of words and ids, as models do.
-
-    Args:
-        path: The file.
-        items: Sentences and their arrays. Either all have ids of one kind, or none has.
-        dtype: "float32" or "float16".
-        compression: "snappy", "gzip", "zstd" or none.
-        keep_sentences: Also write the column `words`.
-        description: What to remember about the file.
+    Either all items have ids of one kind, or none has. Lone surrogates, which UTF-8 cannot encode,
+    are left out of words and ids, as models do.
     """
     pyarrow = import_pyarrow(path)
-    lines = checked_lines(path, items, dtype)
+    lines = checked_lines(path, items, settings.dtype)
     first = next(lines, None)
-    table = _TableMaker(pyarrow, path, first, keep_sentences, dict(description or {}))
+    table = _TableMaker(pyarrow, path, first, settings)
     with (
         write_atomically(path) as temporary,
         open(temporary, "wb") as file,
         pyarrow.parquet.ParquetWriter(
             file,
             table.schema,
-            compression=compression or "none",
+            compression=settings.compression or "none",
             # A dictionary of different numbers is work for nothing; so are their extremes.
             use_dictionary=["words.list.element"],
             write_statistics=["id"],
@@ -218,16 +206,11 @@ class _TableMaker:
     """Makes Arrow tables of lines, all of one schema, which the first line tells."""
 
     def __init__(
-        self,
-        pyarrow: Any,
-        path: PathLike,
-        first: Line | None,
-        keep_sentences: bool,
-        description: dict[str, Any],
+        self, pyarrow: Any, path: PathLike, first: Line | None, settings: VectorSettings
     ) -> None:
         self._pyarrow = pyarrow
         self._path = path
-        self._keep_sentences = keep_sentences
+        self._keep_sentences = settings.keep_sentences
         self._id_kind: type | None = None if first is None else type(first.id)
         self._shape: tuple[int | None, ...] = (None, 1)
         dtype = np.dtype(np.float32)
@@ -239,10 +222,10 @@ class _TableMaker:
         self.schema = pyarrow.schema(
             [
                 ("id", pyarrow.string() if self._id_kind is str else pyarrow.int64()),
-                *([("words", pyarrow.list_(pyarrow.string()))] if keep_sentences else []),
+                *([("words", pyarrow.list_(pyarrow.string()))] if self._keep_sentences else []),
                 ("vectors", self._vectors_type()),
             ],
-            metadata={METADATA: json.dumps(self._metadata(description))},
+            metadata={METADATA: json.dumps(self._metadata(dict(settings.description or {})))},
         )
 
     def make(self, lines: list[Line]) -> Any:

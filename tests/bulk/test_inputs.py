@@ -82,6 +82,17 @@ def test_split_uses_the_tokenizer_that_is_named(tmp_path):
     assert words(path, split=True, tokenizer="whitespace") == [["It's", "a.", "B"], ["C"]]
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_tokenizer_may_be_named_after_the_files_are_found(tmp_path, piped, streamed):
+    piped(b"It's late.\n")
+    name = "-" if streamed else file_of(tmp_path, "text.txt", "It's late.\n")
+    source = open_input([name], InputSettings(split=True))
+    found = [record.words for record in source.split_by("whitespace").records()]
+    assert found == [["It's", "late."]]
+    named = open_input([name], InputSettings(split=True, tokenizer="whitespace"))
+    assert source.split_by("whitespace").identity() == named.identity()
+
+
 def test_files_of_all_kinds_follow_each_other(tmp_path):
     zstandard = pytest.importorskip("zstandard", reason="the extra zstd is not installed")
     found = words(

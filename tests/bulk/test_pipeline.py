@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import random
 import resource
+import shutil
 import signal
-import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ import torch
 from small_models import small_embedder
 
 from elmokit.bulk import pipeline
+from elmokit.bulk.compute import Computer
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bulk.pipeline import VectorSettings, embed_files
-from elmokit.bulk.spool import Chunk, Spool, parts_of
+from elmokit.bulk.spool import Part, Spool, parts_of
 from elmokit.bulk.summary import Progress
+from elmokit.cached_embedder import CachedEmbedder
 from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
 from elmokit.formats.mixes import write_mix
-from elmokit.formats.native import SavedModel, write_model
+from elmokit.formats.unfailing_file import UnfailingFile
 from elmokit.formats.vectors import open_vectors
 from elmokit.model.scalar_mix import ScalarMix
 
@@ -32,9 +34,9 @@ TOLERANCE = 1e-5
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a few sentences make many chunks."""
-    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", 60)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few sentences make many parts."""
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", 60)
 
 
 def some_lines(count: int, seed: int = 0, blank: float = 0.1) -> list[str]:
@@ -126,14 +128,14 @@ class Crash(Exception):
 
 
 def crash_at(number: int, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
-    """Fail at a chunk, before or after it is written."""
+    """Fail at a part, before or after it is written."""
     write = Spool.write
 
-    def failing(self: Spool, chunk: Chunk, *arguments: Any) -> None:
-        if chunk.number == number and not after:
+    def failing(self: Spool, part: Part, *arguments: Any) -> None:
+        if part.number == number and not after:
             raise Crash
-        write(self, chunk, *arguments)
-        if chunk.number == number:
+        write(self, part, *arguments)
+        if part.number == number:
             raise Crash
 
     monkeypatch.setattr(Spool, "write", failing)
@@ -175,7 +177,7 @@ def test_totals_of_a_resumed_run_are_of_the_whole(
     with pytest.raises(Crash):
         embed_files(small_embedder(), source_of(text), tmp_path / "cut.npz")
     monkeypatch.undo()
-    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", 60)
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", 60)
     cut = embed_files(small_embedder(), source_of(text), tmp_path / "cut.npz", resume=True)
     for name in ("sentences", "words", "blank", "duplicates", "unusual_words"):
         assert getattr(cut, name) == getattr(whole, name), name
@@ -220,13 +222,28 @@ def test_each_distinct_sentence_is_computed_once(
     assert all(len(values) == 1 for values in by_sentence.values())
 
 
-def test_sizes_of_chunks_and_threads_change_nothing(
+@pytest.mark.parametrize("tokens", [8, 30, 60, 10_000])
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_long_sentences_are_counted_as_often_as_the_text_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, state: Any
+) -> None:
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", tokens)
+    monkeypatch.setattr(pipeline, "Computer", partial(Computer, longest=5))
+    long, short = "a b c d e f", "a b c d e"
+    text = write_text(tmp_path, [long, short, long, "a", "", long, f"{long} g", short, long])
+    embedder = small_embedder(state=state)
+    summary = embed_files(embedder, source_of(text), tmp_path / "out.npz")
+    assert summary.long_sentences == 5
+    assert summary.duplicates == (0 if state == "carry" else 4)
+
+
+def test_sizes_of_parts_and_threads_change_nothing(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = []
     before = torch.get_num_threads()
     for number, (tokens, threads) in enumerate([(40, 1), (500, 2), (10_000, 1)]):
-        monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", tokens)
+        monkeypatch.setattr(pipeline, "TOKENS_PER_PART", tokens)
         torch.set_num_threads(threads)
         output = tmp_path / f"{number}.npz"
         embed_files(small_embedder(), source_of(text), output)
@@ -238,9 +255,9 @@ def test_sizes_of_chunks_and_threads_change_nothing(
             np.testing.assert_allclose(one, two, atol=TOLERANCE)
 
 
-def test_memory_of_a_chunk_bounds_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "BYTES_PER_CHUNK", 10 * 12 * 4)
-    assert pipeline.tokens_per_chunk(pipeline.Computer(small_embedder())) == 10
+def test_memory_of_a_part_bounds_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "BYTES_PER_PART", 10 * 12 * 4)
+    assert pipeline.tokens_per_part(pipeline.Computer(small_embedder())) == 10
 
 
 def test_an_existing_output_is_kept_unless_forced(text: Path, tmp_path: Path) -> None:
@@ -303,6 +320,70 @@ def test_interruption_says_how_to_go_on(
     assert embed_files(small_embedder(), source_of(text), output, resume=True).sentences == 80
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("call", [1, 40, -2])
+def test_interrupted_assembly_keeps_the_parts_and_goes_on(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, call: int
+) -> None:
+    write, calls, interruption = UnfailingFile.write, [0], [0]
+
+    def interrupted(self: UnfailingFile, data: Any) -> int:
+        calls[0] += 1
+        if calls[0] == interruption[0]:
+            signal.raise_signal(number)
+        return write(self, data)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(UnfailingFile, "write", interrupted)
+    embed_files(small_embedder(), source_of(text), tmp_path / "whole.h5")
+    interruption[0] = calls[0] + call if call < 0 else call  # the last ones close the file
+    calls[0] = 0
+    output, before = tmp_path / "out.h5", signal.signal(number, stop)
+    try:
+        with pytest.raises(StoppedError, match=r"is in .*out\.h5\.parts; .*with --resume"):
+            embed_files(small_embedder(), source_of(text), output)
+    finally:
+        signal.signal(number, before)
+    assert {path.name for path in tmp_path.iterdir()} == {text.name, "whole.h5", "out.h5.parts"}
+
+    interruption[0] = 0
+    assert embed_files(small_embedder(), source_of(text), output, resume=True).sentences == 80
+    assert contents(output) == contents(tmp_path / "whole.h5")
+    assert {path.name for path in tmp_path.iterdir()} == {text.name, "whole.h5", "out.h5"}
+
+
+def test_what_a_kill_left_of_the_parts_is_removed_by_the_same_command(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.npz"
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed before it could
+        embed_files(small_embedder(), source_of(text), output)
+    assert len(list(tmp_path.glob(".tmp-*-out.npz.parts"))) == 1
+    before = output.read_bytes()
+    with pytest.raises(InputError, match="is whole already"):
+        embed_files(small_embedder(), source_of(text), output, resume=True)
+    assert {path.name for path in tmp_path.iterdir()} == {text.name, output.name}
+    assert output.read_bytes() == before
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_sentences_of_as_many_words_as_layers_are_not_taken_for_words(
+    tmp_path: Path, suffix: str
+) -> None:
+    text = write_text(tmp_path, ["a river bank", "the light play"])
+    output = tmp_path / f"out{suffix}"
+    settings = VectorSettings(layers="all", pool="mean")
+    embed_files(small_embedder(), source_of(text), output, settings)
+    with open_vectors(output) as found:
+        assert found[0].vectors.shape == (3, 12)
+    with pytest.raises(InputError, match="a vector for each sentence"):
+        CachedEmbedder(output)
+
+
 def test_progress_tells_sentences_words_and_time(text: Path, tmp_path: Path) -> None:
     told: list[Progress] = []
     summary = embed_files(
@@ -324,7 +405,7 @@ def test_a_full_disk_stops_cleanly_and_the_run_goes_on(
     output = tmp_path / "out.npz"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", 200)
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", 200)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, hard))
     try:
         with pytest.raises(DiskError, match=r"cannot be (written|used)"):
@@ -344,52 +425,6 @@ def test_sentences_are_left_out_on_wish(text: Path, tmp_path: Path) -> None:
     with open_vectors(tmp_path / "out.h5") as found:
         assert len(found) == 80
         assert found[0].sentence is None
-
-
-def write_small_model(folder: Path) -> str:
-    embedder = small_embedder()
-    weights = embedder.bilm.state_dict()
-    write_model(folder, SavedModel(embedder.config, weights, "whitespace"))
-    return str(folder)
-
-
-def killed(command: list[str], parts: Path, chunks: int, seconds: float) -> bool:
-    """Run a command, kill it some time after it has kept some more chunks; False if it is done."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    first = len(list(parts.glob("chunk-*")))
-    while process.poll() is None and len(list(parts.glob("chunk-*"))) < first + chunks:
-        time.sleep(0.002)
-    time.sleep(seconds)
-    process.kill()
-    return process.wait() == -signal.SIGKILL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_twenty_kills_change_nothing(tmp_path: Path, suffix: str) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    text = write_text(tmp_path, [f"{line} {n}" for n, line in enumerate(some_lines(20_000))])
-    model = write_small_model(tmp_path / "model")
-    whole, cut = tmp_path / f"whole{suffix}", folder / f"cut{suffix}"
-    start = "from elmokit.bulk import pipeline; pipeline.TOKENS_PER_CHUNK = 1500; "
-    start += "import sys; sys.argv[0] = 'elmo'; from elmokit.cli import main; main()"
-    command = [sys.executable, "-c", start, "embed", str(text), "--model", model, "--quiet"]
-    subprocess.run([*command, "-o", str(whole)], check=True, stdout=subprocess.DEVNULL)
-    resumed = [*command, "-o", str(cut), "--resume"]
-    draw = random.Random(7)
-    kills = 0
-    for _ in range(20):
-        # The last ones come late: while the file is put together.
-        chunks = draw.randint(1, 4) if kills < 16 else 1000
-        kills += killed(resumed, parts_of(cut), chunks, draw.uniform(0, 0.05))
-    assert kills >= 16
-    if parts_of(cut).exists() or not cut.exists():
-        subprocess.run(resumed, check=True, stdout=subprocess.DEVNULL)
-    assert contents(cut) == contents(whole)
-    assert [path.name for path in folder.iterdir()] == [cut.name]
-    if suffix == ".parquet":
-        assert cut.read_bytes() == whole.read_bytes()
 
 
 def test_ids_of_two_kinds_are_refused_at_once(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import random
-import socket
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,13 +14,15 @@ from elmokit import Embedder
 from elmokit.bulk import pipeline
 from elmokit.bulk import ray as engine
 from elmokit.bulk import shards as shards_module
+from elmokit.bulk.arrivals import Arrivals
 from elmokit.bulk.inputs import InputSettings, open_input
-from elmokit.bulk.parts import Part, Parts, PartWriter
-from elmokit.bulk.pipeline import VectorSettings, description_of, embed_files, facts_of
+from elmokit.bulk.parts import PartFolder, PartKey, PartWriter
+from elmokit.bulk.pipeline import VectorSettings, described, embed_files, facts_of
 from elmokit.bulk.shards import shards_of, with_first_rows
 from elmokit.bulk.spool import Spool
-from elmokit.errors import ElmoError, FormatError, InputError, StoppedError
-from elmokit.formats.vectors import open_vectors
+from elmokit.cached_embedder import CachedEmbedder
+from elmokit.errors import InputError, StoppedError
+from elmokit.formats.vectors import open_vectors, read_vectors
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet files need pyarrow")
 
@@ -50,7 +50,7 @@ def write_text(folder, files=3, lines=40) -> list[str]:
 
 def columns(path) -> tuple[list, list, list[np.ndarray]]:
     """Ids, words and vectors of a Parquet file, or of a folder in the order of its files."""
-    files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [path]
+    files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [path]
     tables = [parquet.read_table(file, partitioning=None) for file in files]
     ids, words, vectors = (
         [value for table in tables for value in table.column(name).to_pylist()]
@@ -67,27 +67,27 @@ def assert_same(first, second) -> None:
         np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0, strict=True)
 
 
-def run_by_hand(model, source, output, settings) -> engine.Run:
+def run_by_hand(model, source, output, settings) -> Arrivals:
     """What Ray does with the shards and the writers, one after another, in any order."""
     facts = engine.ray_facts(model, source, settings)
     spool = Spool(output, facts, pooled=False)
     spool.begin(resume=False, force=False)
-    parts = Parts(spool.folder)
-    run = engine.Run(parts, parts.begin(), source.position()[1], None)
+    parts = PartFolder(spool.folder)
+    arrivals = Arrivals(parts, parts.begin(), source.position()[1], None)
     shards = shards_of(source, TOKENS)
     if source.settings.keep is None:
         shards = with_first_rows(shards, [shard.rows() for shard in shards[:-1]])
-    description = description_of(model, settings, facts["model"])
-    writers = [PartWriter(model, settings.layers, settings, parts, description) for _ in range(2)]
-    messages = [message for shard in shards for message in shard.chunks()]
+    settings = described(settings, model, facts["model"])
+    writers = [PartWriter(model, settings.layers, settings, parts) for _ in range(2)]
+    messages = [message for shard in shards for message in shard.parts()]
     random.Random(1).shuffle(messages)
-    run.collect(
+    arrivals.collect(
         writers[number % 2].write(message) if "words" in message else message
         for number, message in enumerate(messages)
     )
-    run.check_whole(len(shards))
-    parts.publish(output)
-    return run
+    arrivals.check_whole(len(shards))
+    parts.publish(output, arrivals.done, numbered=source.settings.keep is None)
+    return arrivals
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,28 @@ def test_parts_hold_what_the_local_engine_writes(tmp_path, monkeypatch, settings
     run = run_by_hand(embedder(), source, tmp_path / "ray.parquet", settings)
     assert len(list((tmp_path / "ray.parquet").iterdir())) > 6
     assert_same(tmp_path / "ray.parquet", tmp_path / "local.parquet")
-    part = next((tmp_path / "ray.parquet").iterdir())
-    with open_vectors(part) as one, open_vectors(tmp_path / "local.parquet") as whole:
+    ours, theirs = read_vectors(tmp_path / "ray.parquet"), read_vectors(tmp_path / "local.parquet")
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.sentence, one.id) == (other.sentence, other.id)
+        np.testing.assert_allclose(one.vectors, other.vectors, atol=TOLERANCE, rtol=0, strict=True)
+    paths = (tmp_path / "ray.parquet", tmp_path / "local.parquet")
+    with open_vectors(paths[0]) as one, open_vectors(paths[1]) as whole:
         assert one.description == whole.description
     totals = (run.totals["sentences"], run.totals["words"], run.totals["blank"])
     assert totals == (local.sentences, local.words, local.blank)
+
+
+def test_parts_serve_in_the_place_of_an_embedder(tmp_path):
+    files = write_text(tmp_path)
+    source = open_input(files, InputSettings())
+    run_by_hand(embedder(), source, tmp_path / "ray.parquet", VectorSettings(layers="top"))
+    cached = CachedEmbedder(tmp_path / "ray.parquet")
+    sentences = [line.split() for line in Path(files[1]).read_text("utf-8").split("\n")]
+    for one, other in zip(
+        cached.embed(sentences, "top"), embedder().embed(sentences, "top"), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0)
+    cached.close()
 
 
 def test_ids_of_the_input_are_kept(tmp_path):
@@ -121,6 +138,9 @@ def test_ids_of_the_input_are_kept(tmp_path):
     source = open_input([str(path)], InputSettings(column="text", keep="key"))
     run_by_hand(embedder(), source, tmp_path / "ray.parquet", VectorSettings())
     assert columns(tmp_path / "ray.parquet")[0] == [f"k{n}" for n in range(50)]
+    assert [item.id for item in read_vectors(tmp_path / "ray.parquet")] == [
+        f"k{n}" for n in range(50)
+    ]
 
 
 def test_ids_of_different_kinds_in_different_parts_are_refused(tmp_path):
@@ -137,48 +157,6 @@ def test_input_without_a_sentence_is_refused(tmp_path):
     source = open_input([str(tmp_path / "blank.txt")], InputSettings(split=True))
     with pytest.raises(InputError, match="holds no sentence"):
         run_by_hand(embedder(), source, tmp_path / "ray.parquet", VectorSettings())
-
-
-def record(part: Part) -> dict:
-    totals = {"sentences": 2, "words": 5, "blank": 0}
-    return {"part": part, "ids": "int", "bytes": 10, "totals": totals}
-
-
-def test_part_that_did_not_arrive_is_named(tmp_path):
-    run = engine.Run(Parts(tmp_path), {Part(0, 0): record(Part(0, 0))}, 20, None)
-    run.take({"shard": 0, "chunks": 2})
-    with pytest.raises(ElmoError, match=r"part-00000-00000001 did not arrive.*--resume"):
-        run.check_whole(1)
-
-
-def test_shard_of_which_nothing_is_told_is_noticed(tmp_path):
-    run = engine.Run(Parts(tmp_path), {Part(0, 0): record(Part(0, 0))}, 20, None)
-    run.take({"shard": 0, "chunks": 1})
-    run.check_whole(1)
-    with pytest.raises(ElmoError, match="did not arrive"):
-        run.check_whole(2)
-
-
-def test_progress_counts_what_was_done_before_apart(tmp_path):
-    told = []
-    parts = Parts(tmp_path)
-    parts.begin()
-    parts.path(Part(0, 1)).touch()
-    run = engine.Run(parts, {Part(0, 0): record(Part(0, 0))}, 20, told.append)
-    run.take({"record": record(Part(0, 1)), "known_words": 0.5, "memory": None})
-    (progress,) = told
-    assert (progress.sentences, progress.words, progress.words_here) == (4, 10, 5)
-    assert (progress.first_position, progress.position, progress.size) == (10, 20, 20)
-
-
-def test_error_on_another_machine_is_raised_where_the_user_is(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"fine\n")
-    (shard,) = shards_of(open_input([str(path)], InputSettings()), TOKENS)
-    path.write_bytes(b"fine\n" * 60 + b"\xff\n")
-    *_, last = engine.with_failure(shard.chunks())
-    with pytest.raises(FormatError, match=r"text\.txt, line 61: is not UTF-8"):
-        engine.checked(last)
 
 
 def test_state_that_is_carried_from_sentence_to_sentence_is_refused(tmp_path):
@@ -206,19 +184,6 @@ def test_missing_library_is_named(monkeypatch, tmp_path):
         engine.embed_with_ray(embedder(), source, tmp_path / "vectors.parquet")
 
 
-def test_address_where_nobody_listens_is_refused_at_once(monkeypatch):
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    ray = SimpleNamespace(is_initialized=lambda: False)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with (
-            pytest.raises(InputError, match=f"{address}: no Ray cluster answers.*ray status"),
-            engine.connected(ray, address, quiet=True),
-        ):
-            pass
-
-
 @pytest.mark.parametrize("began", ["local", "ray"])
 def test_unfinished_run_of_one_engine_is_not_taken_for_one_of_the_other(tmp_path, began):
     source = open_input(write_text(tmp_path), InputSettings())
@@ -240,18 +205,18 @@ def test_finished_parts_are_found_again_by_the_same_run_alone(tmp_path):
     model, output = embedder(), tmp_path / "vectors.parquet"
     spool = Spool(output, engine.ray_facts(model, source, VectorSettings()), pooled=False)
     spool.begin(resume=False, force=False)
-    parts = Parts(spool.folder)
+    parts = PartFolder(spool.folder)
     parts.begin()
-    chunk = next(shards_of(source, TOKENS)[0].chunks())
-    chunk["ids"] = list(range(len(chunk["words"])))
-    PartWriter(model, "average", VectorSettings(), parts, {}).write(chunk)
+    part = next(shards_of(source, TOKENS)[0].parts())
+    part["ids"] = list(range(len(part["words"])))
+    PartWriter(model, "average", VectorSettings(), parts).write(part)
     torch.set_num_threads(torch.get_num_threads() + 1)
     try:
         spool = Spool(output, engine.ray_facts(model, source, VectorSettings()), pooled=False)
         spool.begin(resume=True, force=False)
     finally:
         torch.set_num_threads(torch.get_num_threads() - 1)
-    assert list(parts.begin()) == [Part(0, 0)]
+    assert list(parts.begin()) == [PartKey(0, 0)]
     changed = VectorSettings(compression="zstd")
     with pytest.raises(InputError, match="was begun with other compression"):
         Spool(output, engine.ray_facts(model, source, changed), pooled=False).begin(
@@ -301,7 +266,7 @@ def slow_embedder() -> Embedder:
     return SlowEmbedder(small_bilm(scale=1.0), tokenizer="whitespace")
 
 
-def machines_of(parts: Parts) -> dict[str, int]:
+def machines_of(parts: PartFolder) -> dict[str, int]:
     """How many parts each machine has written."""
     machines = [record["machine"] for record in parts.begin().values()]
     return {machine: machines.count(machine) for machine in machines}
@@ -310,13 +275,13 @@ def machines_of(parts: Parts) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own are not ours to mend
 def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", TOKENS)
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
     files, settings = write_text(tmp_path, files=1, lines=200), VectorSettings(pool="mean")
     local = embed_files(
         embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet", settings
     )
     output = tmp_path / "ray.parquet"
-    parts = Parts(tmp_path / "ray.parquet.parts")
+    parts = PartFolder(tmp_path / "ray.parquet.parts")
 
     def embed(**arguments):
         source = open_input(files, InputSettings())
@@ -346,12 +311,12 @@ def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatc
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_lost_with_a_machine_that_is_killed_half_way(tmp_path, monkeypatch, cluster):
     cluster, second = cluster
-    monkeypatch.setattr(pipeline, "TOKENS_PER_CHUNK", TOKENS)
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
     monkeypatch.setattr(shards_module, "BYTES_PER_SHARD", 1)
     files = write_text(tmp_path, files=3, lines=400)
     local = embed_files(embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet")
     output = tmp_path / "ray.parquet"
-    parts = Parts(tmp_path / "ray.parquet.parts")
+    parts = PartFolder(tmp_path / "ray.parquet.parts")
     killed = []
 
     def kill(progress):

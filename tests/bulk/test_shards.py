@@ -4,7 +4,7 @@ import pytest
 
 from elmokit.bulk import shards
 from elmokit.bulk.inputs import InputSettings, open_input
-from elmokit.bulk.parts import Part
+from elmokit.bulk.parts import PartKey
 from elmokit.bulk.shards import shards_of, with_first_rows
 from elmokit.errors import InputError
 
@@ -24,10 +24,10 @@ def shard_of(folder, lines=LINES, **settings):
     return shard
 
 
-def record(chunk):
-    """What is kept of a chunk when it is written."""
-    totals = {"sentences": len(chunk["words"])}
-    return {"end": chunk["end"], "bytes": chunk["bytes"], "totals": totals}
+def record(part):
+    """What is kept of a part when it is written."""
+    totals = {"sentences": len(part["words"])}
+    return {"end": part["end"], "bytes": part["bytes"], "totals": totals}
 
 
 def test_small_files_share_a_shard_and_no_file_is_divided(tmp_path, monkeypatch):
@@ -47,54 +47,54 @@ def test_files_have_full_names_that_hold_in_any_folder(tmp_path, monkeypatch):
     assert shard.rows() == 1
 
 
-def test_shard_gives_its_chunks_and_then_their_number(tmp_path):
-    *chunks, end = shard_of(tmp_path).chunks()
-    assert [chunk["number"] for chunk in chunks] == [0, 1, 2, 3, 4]
-    words = [sentence for chunk in chunks for sentence in chunk["words"]]
+def test_shard_gives_its_parts_and_then_their_number(tmp_path):
+    *parts, end = shard_of(tmp_path).parts()
+    assert [part["number"] for part in parts] == [0, 1, 2, 3, 4]
+    words = [sentence for part in parts for sentence in part["words"]]
     assert [" ".join(sentence) for sentence in words] == LINES
-    assert end == {"shard": 0, "chunks": 5}
+    assert end == {"shard": 0, "parts": 5}
 
 
-def test_bytes_of_chunks_add_up_to_the_size_of_the_files(tmp_path):
-    *chunks, _ = shard_of(tmp_path).chunks()
-    assert sum(chunk["bytes"] for chunk in chunks) == (tmp_path / "text.txt").stat().st_size
+def test_bytes_of_parts_add_up_to_the_size_of_the_files(tmp_path):
+    *parts, _ = shard_of(tmp_path).parts()
+    assert sum(part["bytes"] for part in parts) == (tmp_path / "text.txt").stat().st_size
 
 
 def test_ids_number_the_sentences_of_the_whole_input(tmp_path):
     (shard,) = with_first_rows([shard_of(tmp_path)], [])
     first, second = with_first_rows([shard, shard], [shard.rows()])
     numbers = [
-        n for each in (first, second) for chunk in list(each.chunks())[:-1] for n in chunk["ids"]
+        n for each in (first, second) for part in list(each.parts())[:-1] for n in part["ids"]
     ]
     assert numbers == list(range(18))
 
 
 @pytest.mark.parametrize("missing", [{0}, {2}, {4}, {1, 3}, {0, 1, 2, 3, 4}, set()])
-def test_only_chunks_that_are_not_done_are_given_and_they_are_the_same(tmp_path, missing):
+def test_only_parts_that_are_not_done_are_given_and_they_are_the_same(tmp_path, missing):
     (shard,) = with_first_rows([shard_of(tmp_path)], [])
-    *chunks, end = shard.chunks()
-    done = {Part(0, c["number"]): record(c) for c in chunks if c["number"] not in missing}
-    *rest, rest_end = shard.without(done | {Part(1, 0): {}}).chunks()
+    *parts, end = shard.parts()
+    done = {PartKey(0, c["number"]): record(c) for c in parts if c["number"] not in missing}
+    *rest, rest_end = shard.without(done | {PartKey(1, 0): {}}).parts()
     fields = ("shard", "number", "words", "ids", "end")
-    assert [[chunk[name] for name in fields] for chunk in rest] == [
-        [chunk[name] for name in fields] for chunk in chunks if chunk["number"] in missing
+    assert [[part[name] for name in fields] for part in rest] == [
+        [part[name] for name in fields] for part in parts if part["number"] in missing
     ]
     assert rest_end == end
 
 
-def test_chunks_may_end_within_a_line_of_raw_text(tmp_path):
+def test_parts_may_end_within_a_line_of_raw_text(tmp_path):
     line = "One is here . Two is here . Three is here . Four is here ."
     shard = shard_of(tmp_path, [line, line], split=True)
-    *chunks, _ = shard.chunks()
-    done = {Part(0, 0): record(chunks[0])}
-    *rest, _ = shard.without(done).chunks()
-    assert len(chunks) > 2
-    assert [chunk["words"] for chunk in rest] == [chunk["words"] for chunk in chunks[1:]]
+    *parts, _ = shard.parts()
+    done = {PartKey(0, 0): record(parts[0])}
+    *rest, _ = shard.without(done).parts()
+    assert len(parts) > 2
+    assert [part["words"] for part in rest] == [part["words"] for part in parts[1:]]
 
 
-def test_shard_without_sentences_has_no_chunks(tmp_path):
+def test_shard_without_sentences_has_no_parts(tmp_path):
     shard = shard_of(tmp_path, [" ", " "], split=True)
-    assert list(shard.chunks()) == [{"shard": 0, "chunks": 0}]
+    assert list(shard.parts()) == [{"shard": 0, "parts": 0}]
     assert shard.rows() == 0
 
 
@@ -102,4 +102,4 @@ def test_file_that_a_machine_does_not_have_is_named(tmp_path):
     shard = shard_of(tmp_path)
     (tmp_path / "text.txt").unlink()
     with pytest.raises(InputError, match=r"text\.txt: is not there on .*all machines share"):
-        next(shard.chunks())
+        next(shard.parts())

@@ -92,6 +92,40 @@ def test_embed_refuses_bad_input_in_one_line(elmo, model, tmp_path, contents, ou
     assert not list(tmp_path.glob(f"{output}*"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.txt", "-o", "out.h5"], "is no file or folder"),
+        (["empty.txt", "-o", "out.h5"], "holds no text"),
+        (["table.csv", "-o", "out.h5", "--column", "b"], "has no column 'b'"),
+        (["text.txt", "-o", "out.txt"], "use one of .h5"),
+        (["text.txt", "-o", "out.h5", "--compression", "zstd"], "compression is 'zstd'"),
+    ],
+)
+def test_what_can_be_refused_without_a_model_is(elmo, tmp_path, monkeypatch, arguments, message):
+    def load(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(Embedder, "load", load)
+    monkeypatch.chdir(tmp_path)
+    for name, contents in (("text.txt", "a bank\n"), ("empty.txt", ""), ("table.csv", "a\nx\n")):
+        (tmp_path / name).write_text(contents)
+    code, _, err = elmo("embed", *arguments)
+    assert code == 1
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_wrong_file_name_is_told_before_pytorch_is_loaded(tmp_path):
+    command = "import sys; from elmokit.cli import elmo; "
+    command += "elmo.main(sys.argv[1:], standalone_mode=False)"
+    flags = ["embed", str(tmp_path / "missing.txt"), "-o", str(tmp_path / "out.h5")]
+    # Without it, importing it would be the error.
+    hidden = f"import sys; sys.modules['torch'] = None; {command}"
+    done = subprocess.run([sys.executable, "-c", hidden, *flags], capture_output=True, text=True)
+    assert "missing.txt: is no file or folder" in done.stderr
+
+
 def test_embed_does_not_overwrite_without_force(elmo, model, tmp_path):
     text, output = tmp_path / "text.txt", tmp_path / "out.npz"
     text.write_text("a\n", encoding="utf-8")
@@ -135,7 +169,7 @@ def test_a_terminated_run_says_how_to_go_on(model, tmp_path):
     command = [sys.executable, "-m", "elmokit", "embed", str(text), "-o", str(folder / "x.h5")]
     process = subprocess.Popen([*command, "--model", model], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not any(folder.glob("x.h5.parts/chunk-*")):
+    while time.monotonic() < deadline and not any(folder.glob("x.h5.parts/part-*")):
         time.sleep(0.05)
     process.terminate()
     _, err = process.communicate(timeout=60)

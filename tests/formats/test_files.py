@@ -407,7 +407,22 @@ def test_folder_that_cannot_be_locked_is_one_line(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_claimed_is_refused_until_it_is_free(tmp_path: Path) -> None:
     lock = tmp_path / "run" / ".lock"
-    with claim(lock), pytest.raises(InputError, match="another process is at work"), claim(lock):
+    with (
+        claim(lock),
+        pytest.raises(InputError, match="another process is at work") as error,
+        claim(lock),
+    ):
         pass
+    assert one_line(error)
     with claim(lock):
         pass
+
+
+def test_a_claim_of_a_dead_machine_ends_as_its_refusal_says(tmp_path: Path) -> None:
+    lock = tmp_path / "run" / ".lock"
+    with claim(lock):  # which the system of another machine would not free
+        with pytest.raises(InputError, match=f"is dead, .* remove {lock}"), claim(lock):
+            pass
+        lock.unlink()
+        with claim(lock):
+            pass

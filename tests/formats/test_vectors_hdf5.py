@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -252,3 +254,44 @@ def test_what_the_disk_refuses_is_read_back_and_told_to_who_asks(tmp_path: Path)
         with pytest.raises(OSError, match="No space left") as error:
             file.check()
         assert error.value.errno == 28
+
+
+# Ctrl-C
+
+
+def interrupt_at(call: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Send Ctrl-C while HDF5 is writing for the n-th time; give how often it has written."""
+    write, calls = UnfailingFile.write, [0]
+
+    def interrupted(self: UnfailingFile, data: Any) -> int:
+        calls[0] += 1
+        if calls[0] == call:
+            signal.raise_signal(signal.SIGINT)
+        return write(self, data)
+
+    monkeypatch.setattr(UnfailingFile, "write", interrupted)
+    return calls
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.9, 1.0])
+def test_interrupted_writing_leaves_nothing_and_harms_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    many = [(f"sentence {n}", np.ones((3, 5))) for n in range(300)]
+    with monkeypatch.context() as patch:
+        calls = interrupt_at(0, patch)
+        write_hdf5(tmp_path / "whole.h5", many)
+    try:
+        # The last calls are those of closing the file, where HDF5 cannot bear an error.
+        with monkeypatch.context() as patch:
+            interrupt_at(max(1, int(calls[0] * share)), patch)
+            with pytest.raises(KeyboardInterrupt):
+                write_hdf5(tmp_path / "out.h5", many)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.h5"]
+    write_hdf5(tmp_path / "out.h5", many)
+    assert (tmp_path / "out.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()

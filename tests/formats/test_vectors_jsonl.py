@@ -10,7 +10,7 @@ import pytest
 
 from elmokit.errors import FormatError
 from elmokit.formats import vectors_jsonl
-from elmokit.formats.vectors import open_vectors, read_vectors, write_jsonl
+from elmokit.formats.vectors import VectorSettings, open_vectors, read_vectors, write_jsonl
 
 
 def test_jsonl_has_an_object_for_each_line(tmp_path: Path) -> None:
@@ -25,7 +25,8 @@ def test_jsonl_has_an_object_for_each_line(tmp_path: Path) -> None:
 
 
 def test_half_precision_needs_fewer_digits(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "out.jsonl", [("a", np.array([[0.1, 1 / 3]]), "x")], dtype="float16")
+    settings = VectorSettings(dtype="float16")
+    write_jsonl(tmp_path / "out.jsonl", [("a", np.array([[0.1, 1 / 3]]), "x")], settings)
 
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == (
         '{"index": 0, "id": "x", "sentence": "a", "shape": [1, 2], "dtype": "float16", '
@@ -97,3 +98,37 @@ def test_number_that_is_none_is_refused(tmp_path: Path, number: str) -> None:
 
     with pytest.raises(FormatError, match="NaN or infinite"):
         read_vectors(path)
+
+
+def test_first_line_describes_all(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    items = [('say ", "description": {}', np.ones((1, 2)), "x"), ("b", np.ones((1, 2)), "y")]
+    write_jsonl(path, items, VectorSettings(description={"layers": "all", "pool": "mean"}))
+
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[0]["description"] == {"layers": "all", "pool": "mean"}
+    assert "description" not in lines[1]
+    with open_vectors(path) as file:
+        assert file.description == {"layers": "all", "pool": "mean"}
+        assert [item.sentence for item in file] == ['say ", "description": {}', "b"]
+
+
+@pytest.mark.parametrize("sentence", ['", "description": {"layers": "top"}, "vectors": ', "a"])
+def test_file_that_is_not_described_has_no_description(tmp_path: Path, sentence: str) -> None:
+    path = tmp_path / "out.jsonl"
+    write_jsonl(path, [(sentence, np.ones((1, 2)))])
+
+    with open_vectors(path) as file:
+        assert file.description == {}
+        assert file[0].sentence == sentence
+
+
+@pytest.mark.parametrize("description", ["[1, 2]", "{", '"text"', "7"])
+def test_damaged_description_is_told(tmp_path: Path, description: str) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(
+        f'{{"sentence": "a", "shape": [1], "description": {description}, "vectors": [1]}}\n'
+    )
+
+    with pytest.raises(FormatError, match=r"in\.jsonl, line 1: is no line of vectors"):
+        open_vectors(path)

@@ -11,7 +11,7 @@ import pytest
 
 from elmokit.errors import FormatError
 from elmokit.formats.json_scalars import JsonScalars
-from elmokit.formats.vectors import open_vectors, read_vectors, write_npz
+from elmokit.formats.vectors import VectorSettings, open_vectors, read_vectors, write_npz
 
 TEXTS = ["The bank", "", '강 " \\ \ud800']
 
@@ -25,7 +25,8 @@ def items(ids: bool = False) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
 def test_npz_is_read_by_plain_numpy(tmp_path: Path, compression: str | None) -> None:
-    write_npz(tmp_path / "out.npz", items(), compression=compression, dtype="float16")
+    settings = VectorSettings(compression=compression, dtype="float16")
+    write_npz(tmp_path / "out.npz", items(), settings)
 
     with np.load(tmp_path / "out.npz", allow_pickle=False) as file:
         assert file.files == ["0", "1", "2", "sentences"]
@@ -36,7 +37,8 @@ def test_npz_is_read_by_plain_numpy(tmp_path: Path, compression: str | None) -> 
 
 
 def test_ids_and_description_are_arrays_of_json(tmp_path: Path) -> None:
-    write_npz(tmp_path / "out.npz", items(ids=True), description={"layers": "all"})
+    settings = VectorSettings(description={"layers": "all"})
+    write_npz(tmp_path / "out.npz", items(ids=True), settings)
 
     with np.load(tmp_path / "out.npz", allow_pickle=False) as file:
         assert file.files[3:] == ["sentences", "ids", "description"]
@@ -46,7 +48,7 @@ def test_ids_and_description_are_arrays_of_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
 def test_archive_is_whole_to_the_last_checksum(tmp_path: Path, compression: str | None) -> None:
-    write_npz(tmp_path / "out.npz", items(ids=True), compression=compression)
+    write_npz(tmp_path / "out.npz", items(ids=True), VectorSettings(compression=compression))
 
     with zipfile.ZipFile(tmp_path / "out.npz") as archive:
         assert archive.testzip() is None
@@ -98,7 +100,8 @@ def test_pickled_objects_are_refused(tmp_path: Path) -> None:
 def test_changed_number_is_noticed(tmp_path: Path, compression: str | None) -> None:
     path = tmp_path / "out.npz"
     random = np.random.default_rng(0).standard_normal((4, 100)).astype(np.float32)
-    write_npz(path, [("a", random), ("b", random + 1)], compression=compression)
+    settings = VectorSettings(compression=compression)
+    write_npz(path, [("a", random), ("b", random + 1)], settings)
     contents = bytearray(path.read_bytes())
     contents[1000] ^= 1
     path.write_bytes(contents)

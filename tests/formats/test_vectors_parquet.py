@@ -13,6 +13,7 @@ import pytest
 from elmokit.errors import FormatError, InputError
 from elmokit.formats import vectors_parquet
 from elmokit.formats.vectors import (
+    VectorSettings,
     check_suffix,
     open_vectors,
     read_vectors,
@@ -69,7 +70,8 @@ def test_kind_of_shape_is_recorded(
     depth: int,
 ) -> None:
     path = tmp_path / "out.parquet"
-    write_parquet(path, [item(2, *shape)], description={"pool": pool}, dtype="float16")
+    settings = VectorSettings(description={"pool": pool}, dtype="float16")
+    write_parquet(path, [item(2, *shape)], settings)
 
     found = metadata(path)
 
