@@ -345,7 +345,9 @@ def finish(
     weights = final_weights(checkpoint, averaged=trainer.average is not None)
     bilm = BiLM.from_weights(trainer.bilm.config, weights).to(trainer.group.device)
     if held_out is not None:
-        result = result._replace(perplexity=held_out.perplexity(bilm))
+        # Measured by another process, if this one has resumed the run behind its best step.
+        known = trainer.measured.get(checkpoint.step)
+        result = result._replace(perplexity=known or held_out.perplexity(bilm))
     saved = SavedModel(bilm.config, bilm.state_dict(), trainer.config.corpus.tokenizer, vocabulary)
     card = training_card(saved, trainer.config, checkpoint, result.perplexity)
     write_model(result.model, saved._replace(card=card), force=True)

@@ -53,6 +53,9 @@ class Trainer:
         validate: Gives the held-out perplexity; None where there is no held-out text.
         facts: What else a checkpoint records and a resumed run must agree with.
         report: Who is told.
+
+    Attributes:
+        measured: Held-out perplexities of this process, by step.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class Trainer:
         )
         self.objective: nn.Module = Objective(bilm, self.training)
         self.optimiser = make_optimiser(bilm, self.training)
+        self.measured: dict[int, Perplexity] = {}
         self.average = AveragedWeights(bilm, self.training.ema) if self.training.ema else None
         self.progress = Progress()
         self.states = [self.zero_state(len(part)) for part in reader.parts]
@@ -262,6 +266,7 @@ class Trainer:
         if self.group.leads:
             with self.average.applied(self.bilm) if self.average else nullcontext():
                 perplexity = self.validate(self.bilm)
+            self.measured[self.progress.step] = perplexity
             mean = perplexity.mean
         mean = self.group.from_leader(mean)
         better = mean < self.progress.best
