@@ -17,6 +17,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,11 +142,9 @@ def draw(path: Path, readings: list[Reading], summary: dict[str, Any]) -> None:
 def check(vectors: Path, sentences: int) -> None:
     """The file can be read from end to end, and has a vector for each sentence."""
     with open_vectors(vectors) as opened:
-        if len(opened) != sentences:
-            raise SystemExit(f"{vectors}: {len(opened):,} vectors for {sentences:,} sentences")
-        sizes = {item.vectors.shape for item in (opened[0], opened[sentences // 2], opened[-1])}
-    if len(sizes) != 1:
-        raise SystemExit(f"{vectors}: vectors of different sizes: {sizes}")
+        sizes = Counter(item.vectors.shape for item in opened)
+    if list(sizes.values()) != [sentences]:
+        raise SystemExit(f"{vectors}: {sentences:,} sentences, and vectors {dict(sizes)}")
 
 
 def report(summary: dict[str, Any], readings: list[Reading], threads: int) -> None:
