@@ -1,7 +1,7 @@
 """Bulk embedding from text to closed file: its speed, what is lost beside the model, its memory.
 
     python -m benchmarks.bulk                 everything, about 15 minutes on 2 cores
-    python -m benchmarks.bulk small           one size: small (the bundled model), original
+    python -m benchmarks.bulk small           a part: small (the bundled model), original, memory
 
 The text is real, its sentences all different: 200,000 words at the small size, 60,000 at the
 original one. End to end is from opening the text to closing the file. Outside the model is the
@@ -34,6 +34,8 @@ from elmokit.bulk.pipeline import VectorSettings, embed_files
 from elmokit.bulk.summary import Summary
 
 WORDS = {"small": 200_000, "original": 60_000}
+MEMORY = "memory"
+PARTS = (*WORDS, MEMORY)
 TURNS = {"small": 3, "original": 1}
 SENTENCES = 20_000
 TIMES_THE_TEXT = 10
@@ -161,16 +163,19 @@ def measure_memory(sentences: Sentences, folder: Path) -> None:
 def main() -> None:
     """Measure what is asked for; print tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sizes", nargs="*", metavar="SIZE", help="small, original; both if none")
-    arguments = parser.parse_args()
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parts = parser.parse_args().parts or list(PARTS)
     source, sentences = real_sentences(SENTENCES)
     print(f"`python -m benchmarks.bulk`: {describe()}; text: {source}\n")
-    print("| size | output | words/s | of the model alone | outside the model |")
-    print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for size in arguments.sizes or WORDS:
+        sizes = [part for part in parts if part in WORDS]
+        if sizes:
+            print("| size | output | words/s | of the model alone | outside the model |")
+            print("|---|---|---|---|---|")
+        for size in sizes:
             measure(size, sentences, Path(folder))
-        measure_memory(sentences, Path(folder))
+        if MEMORY in parts:
+            measure_memory(sentences, Path(folder))
 
 
 if __name__ == "__main__":
