@@ -167,6 +167,10 @@ class Input:
             inputs = [{"name": str(source.path)} for source in self._sources]
         return {"inputs": inputs, "settings": self.settings.to_dict()}
 
+    def name_of(self, place: Place) -> str:
+        """The file, or the stream, that a record comes from."""
+        return str(self._sources[place.file].path)
+
     def position(self) -> tuple[int, int | None]:
         """Bytes read so far, on disk, and bytes in all: None for a stream."""
         total = None if self.streamed else self._bytes_before[-1]
@@ -262,8 +266,10 @@ def _stream(name: str, settings: InputSettings) -> Source:
 
 def _is_stream(name: str) -> bool:
     """Whether `name` is standard input or a pipe, as a shell has in place of `<(command)`."""
-    path = Path(name)
-    return name == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
+    if name == STANDARD_INPUT:
+        return True
+    # Unlike those of `Path`, they say no where a name is too long or a folder not to be searched.
+    return os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name)
 
 
 def _size(path: Path) -> int:

@@ -7,24 +7,27 @@ then the folder of parts becomes `vectors.parquet`.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from elmokit.bulk.compute import Computer
 from elmokit.bulk.summary import peak_memory
 from elmokit.embedder import Embedder
 from elmokit.errors import InputError
-from elmokit.formats.files import disk_errors, write_atomically
+from elmokit.formats.files import (
+    check_replaceable,
+    disk_errors,
+    publish_folder,
+    write_atomically,
+)
 from elmokit.formats.json_files import read_object, write_object
 from elmokit.formats.vector_settings import VectorSettings
 from elmokit.formats.vectors import Item, write_vectors
-from elmokit.formats.vectors_folder import write_contents
+from elmokit.formats.vectors_folder import CONTENTS, write_contents
 from elmokit.reductions import Mix
 
 Message = dict[str, Any]
@@ -139,15 +142,15 @@ class PartFolder:
             self.path(part).name: records[part]["totals"]["sentences"] for part in sorted(records)
         }
         write_contents(self.vectors, lines, numbered=numbered)
-        old = output.with_name(f".tmp-{token_hex(4)}-{output.name}")
+        if output.is_dir():
+            check_replaceable(Path(os.path.realpath(output)), output, force=True)
         with disk_errors(output, "written"):
-            if os.path.lexists(output):
-                os.rename(output, old)
-            os.rename(self.vectors, output)
-        if old.is_dir() and not old.is_symlink():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.unlink(missing_ok=True)
+            publish_folder(self.vectors, output)
+
+    def is_published(self, output: Path) -> bool:
+        """Whether all parts have become the output, so that only their records are left here."""
+        moved = self.records.is_dir() and not self.vectors.is_dir()
+        return moved and (output / CONTENTS).is_file()
 
     def _record_path(self, part: PartKey) -> Path:
         return self.records / f"{part.name}.json"

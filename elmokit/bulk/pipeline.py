@@ -6,6 +6,7 @@ and written behind in another.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,11 +23,18 @@ import torch
 from elmokit.bulk.compute import Array, Computer
 from elmokit.bulk.duplicates import Occurrence, Seen
 from elmokit.bulk.inputs import Input, Record
-from elmokit.bulk.outputs import check_not_input, check_output
+from elmokit.bulk.outputs import (
+    check_not_appeared,
+    check_not_input,
+    check_output,
+    check_unchanged,
+    how_to_go_on,
+    target_of,
+)
 from elmokit.bulk.spool import End, Finished, Part, Spool, array_at, starts_of
 from elmokit.bulk.summary import Progress, Report, Summary, peak_memory
 from elmokit.embedder import Embedder
-from elmokit.errors import InputError, StoppedError
+from elmokit.errors import DiskError, InputError, StoppedError
 from elmokit.formats.files import sha256_of
 from elmokit.formats.mixes import read_mix
 from elmokit.formats.vector_items import Item
@@ -36,7 +44,8 @@ from elmokit.prefetch import prefetch
 from elmokit.word_cache import KnownWords
 
 TOKENS_PER_PART = 32768
-"""Enough sentences of each length for full batches; the most work that a crash can cost."""
+"""Enough sentences of each length for full batches. A crash costs two parts at most: the one
+that waits to be written, and the one that is computed."""
 BYTES_PER_PART = 64 << 20
 """Bounds the memory of a part where vectors are large."""
 OPEN_PARTS = 16
@@ -73,22 +82,33 @@ def embed_files(
     computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
     facts = facts_of(embedder, source, settings)
     settings = described(settings, embedder, facts["model"])
-    spool = Spool(output, facts, pooled=settings.pooled)
+    target = target_of(output)
+    spool = Spool(target, facts, pooled=settings.pooled)
     started = time.perf_counter()
     try:
         with spool.claimed():
+            # Again, since another process may have finished it before the folder was free.
+            check_output(output, resume=resume and spool.holds_work(), force=force)
+            replaces = force or target.exists()
             finished = spool.begin(resume=resume, force=force)
             run = Run(embedder, computer, spool, source, finished, report)
-            write_vectors(output, run.assembled(run.compute()), settings)
+            parts = run.compute()
+            check_unchanged(source, facts["input"], spool.folder)
+            if not replaces:
+                check_not_appeared(output, spool.folder)
+            write_vectors(output, run.assembled(parts), settings)
             run.close()
             spool.remove()
     except KeyboardInterrupt:
-        raise StoppedError(
-            f"stopped; what is done is in {spool.folder}; to go on, run the same command with "
-            "--resume"
-        ) from None
+        raise StoppedError(f"stopped; {how_to_go_on(spool.folder)}") from None
+    except DiskError as error:
+        if isinstance(error.__cause__, OSError) and os.path.exists(spool.folder):
+            raise DiskError(f"{error}; {how_to_go_on(spool.folder)}") from error
+        raise
     seconds = time.perf_counter() - started
-    return Summary.of(output, run.totals, run.words_here, seconds, peak_memory())
+    return Summary.of(
+        output, run.totals, run.words_here, seconds, peak_memory(), longest_whole=computer.longest
+    )
 
 
 class Run:
@@ -213,7 +233,7 @@ class Run:
             if type(record.id) is not self._id_kind:
                 kinds = {str: "a text", int: "a whole number", type(None): "missing"}
                 raise InputError(
-                    f"file {record.place.file + 1}, line {record.place.line}: its id is "
+                    f"{self.source.name_of(record.place)}, line {record.place.line}: its id is "
                     f"{kinds[type(record.id)]}, the first one is {kinds[self._id_kind]}; let the "
                     "column hold one kind"
                 )

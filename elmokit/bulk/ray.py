@@ -22,7 +22,14 @@ from typing import Any
 from elmokit.bulk.arrivals import Arrivals
 from elmokit.bulk.compute import Computer
 from elmokit.bulk.inputs import Input
-from elmokit.bulk.outputs import check_not_input, check_output
+from elmokit.bulk.outputs import (
+    check_not_appeared,
+    check_not_input,
+    check_output,
+    check_unchanged,
+    how_to_go_on,
+    target_of,
+)
 from elmokit.bulk.parts import SUFFIX, PartFolder
 from elmokit.bulk.pipeline import described, facts_of, tokens_per_part
 from elmokit.bulk.ray_cluster import connected, data_settings, import_ray, last_line
@@ -70,13 +77,13 @@ def embed_with_ray(
     settings = settings or VectorSettings()
     ray = import_ray()
     check_spreadable(embedder, source, output)
-    check_output(output, resume=resume, force=force)
+    check_output(output, resume=resume, force=force, folder=True)
     check_compression(output, settings.compression)
     check_not_input(output, source)
     layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
     computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
     shards = shards_of(source, tokens_per_part(computer))
-    target = Path(os.path.abspath(output))
+    target = Path(os.path.abspath(target_of(output)))
     facts = ray_facts(embedder, source, settings)
     spool = Spool(target, facts, pooled=settings.pooled)
     worker = {
@@ -85,26 +92,50 @@ def embed_with_ray(
         "device": embedder.device.type,
     }
     started = time.perf_counter()
-    with (
-        connected(ray, address, quiet),
-        data_settings(ray, quiet=quiet, progress=report is None),
-        spool.claimed(),
-    ):
-        spool.begin(resume=resume, force=force)
-        folder = PartFolder(spool.folder)
-        arrivals = Arrivals(folder, folder.begin(), source.position()[1], report)
-        try:
+    arrivals: Arrivals | None = None
+    try:
+        with (
+            connected(ray, address, quiet),
+            data_settings(ray, quiet=quiet, progress=report is None),
+            spool.claimed(),
+        ):
+            # Again, since another process may have finished it before the folder was free.
+            resumed = resume and spool.holds_work()
+            check_output(output, resume=resumed, force=force, folder=True)
+            replaces = force or target.exists()
+            spool.begin(resume=resume, force=force)
+            folder = PartFolder(spool.folder)
+            check_not_published(output, folder, spool)
+            arrivals = Arrivals(folder, folder.begin(), source.position()[1], report)
             shards = unread(ray, shards, arrivals)
             # Closed at once where an error ends it, so that the workers are free for others.
             with closing(results(ray, shards, on_processor(embedder, layers), worker)) as messages:
                 arrivals.collect(messages)
-        except (KeyboardInterrupt, ray.exceptions.RayError) as error:
-            raise stopped(error, arrivals.totals["sentences"], spool.folder) from error
-        arrivals.check_whole(len(shards))
-        folder.publish(target, arrivals.done, numbered=source.settings.keep is None)
-        spool.remove()
+            arrivals.check_whole(len(shards))
+            check_unchanged(source, facts["input"], spool.folder)
+            if not replaces:
+                check_not_appeared(output, spool.folder)
+            folder.publish(target, arrivals.done, numbered=source.settings.keep is None)
+            spool.remove()
+    except (KeyboardInterrupt, ray.exceptions.RayError) as error:
+        done = arrivals.totals["sentences"] if arrivals else 0
+        raise stopped(error, done, spool.folder) from error
     seconds = time.perf_counter() - started
-    return Summary.of(output, arrivals.totals, arrivals.words_here, seconds, arrivals.memory)
+    return Summary.of(
+        output,
+        arrivals.totals,
+        arrivals.words_here,
+        seconds,
+        arrivals.memory,
+        longest_whole=computer.longest,
+    )
+
+
+def check_not_published(output: str | Path, folder: PartFolder, spool: Spool) -> None:
+    """Refuse to compute again what is whole; remove what a kill has left of its parts."""
+    if folder.is_published(target_of(output)):
+        spool.remove()
+        raise InputError(f"{output}: is whole already; choose another name, or force it (--force)")
 
 
 def unread(ray: Any, shards: Sequence[Shard], arrivals: Arrivals) -> list[Shard]:
@@ -143,7 +174,7 @@ def ray_facts(embedder: Embedder, source: Input, settings: VectorSettings) -> di
 
 def stopped(error: BaseException, sentences: int, folder: Path) -> ElmoError:
     """What to tell where Ctrl-C or Ray ended a run."""
-    kept = f"{sentences:,} sentences are in {folder}; to go on, run the same command with --resume"
+    kept = how_to_go_on(folder, f"{sentences:,} sentences are")
     if isinstance(error, KeyboardInterrupt):
         return StoppedError(f"stopped; {kept}")
     return ElmoError(f"Ray gave up ({last_line(error)}); {kept}")

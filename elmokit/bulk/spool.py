@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -95,7 +95,7 @@ class Spool:
             try:
                 yield
             finally:
-                if self.folder.exists() and not self._holds_work():
+                if self.folder.exists() and not self.holds_work():
                     self.remove()
 
     def begin(self, *, resume: bool, force: bool) -> Finished:
@@ -103,7 +103,7 @@ class Spool:
         with disk_errors(self.folder, "made"):
             self.folder.mkdir(parents=True, exist_ok=True)
         self._remove_leftovers()
-        if self._holds_work() and not force:
+        if self.holds_work() and not force:
             if not resume:
                 raise InputError(
                     f"{self.folder}: holds an unfinished run; go on with it (--resume), or begin "
@@ -136,8 +136,8 @@ class Spool:
         """
         with write_folder_atomically(self._path(part.number), force=True) as folder:
             values = np.stack(arrays) if self.pooled else np.concatenate(arrays, axis=-2)
-            np.save(folder / VALUES, values, allow_pickle=False)
-            np.save(folder / TOKEN_VECTORS, learnt.vectors, allow_pickle=False)
+            save_array(folder / VALUES, values)
+            save_array(folder / TOKEN_VECTORS, learnt.vectors)
             known = {"words": learnt.words, "afresh": learnt.afresh}
             write_object(known, folder / WORDS, indent=None)
             if state is not None:
@@ -187,19 +187,18 @@ class Spool:
             for words, id_, start in zip(record["words"], record["ids"], starts, strict=True):
                 yield Item(words, array_at(values, start, len(words), self.pooled), id_)
 
-    def remove(self) -> None:
-        """Remove everything, by a rename first: the folder is whole while it has its name."""
-        doomed = self.folder.with_name(f".tmp-{token_hex(4)}-{self.folder.name}")
-        with disk_errors(self.folder, "removed"):
-            os.rename(self.folder, doomed)
-        remove_doomed(self.folder)
-
-    def _holds_work(self) -> bool:
+    def holds_work(self) -> bool:
         """Whether anything of a run is finished."""
         return (self.folder / RUN).exists() and any(
             path.name not in NO_WORK and not path.name.startswith(INDEX)
             for path in self.folder.iterdir()
         )
+
+    def remove(self) -> None:
+        """Remove everything, by a rename first: the folder is whole while it has its name."""
+        with disk_errors(self.folder, "removed"):
+            os.rename(self.folder, doomed_name(self.folder))
+        remove_doomed(self.folder)
 
     def _empty(self) -> None:
         """Remove everything but the lock; the record first, so that what is left is no run."""
@@ -248,6 +247,22 @@ class Spool:
                 )
 
 
+class OnlyWritten:
+    """A file of which NumPy sees but `write`.
+
+    Into what it knows for a file it writes by itself, and does not tell why the disk refused.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write = file.write
+
+
+def save_array(path: Path, array: Array) -> None:
+    """Write an array as `.npy`; where the disk refuses, the error has the system's number."""
+    with open(path, "wb") as file:
+        np.save(OnlyWritten(file), array, allow_pickle=False)
+
+
 @contextmanager
 def damage_of(path: Path) -> Iterator[Path]:
     """Say in one line that an array cannot be read."""
@@ -260,6 +275,11 @@ def damage_of(path: Path) -> Iterator[Path]:
 def parts_of(output: str | Path) -> Path:
     """The folder beside an output that its parts are kept in."""
     return Path(f"{output}{PARTS}")
+
+
+def doomed_name(parts: Path) -> Path:
+    """What parts are called while they are removed."""
+    return parts.with_name(f".tmp-{token_hex(4)}-{parts.name}")
 
 
 def remove_doomed(parts: Path) -> None:

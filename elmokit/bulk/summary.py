@@ -53,7 +53,8 @@ class Summary:
     blank: int = 0
     duplicates: int = 0
     long_sentences: int = 0  # too long to be read whole, each as often as the text has it
-    out_of_memory: int = 0
+    longest_whole: int | None = None  # words of the longest sentence that is read whole
+    out_of_memory: int = 0  # how often a batch had to be halved, or computed on the processor
     unusual_words: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     words_per_second: float = 0.0
@@ -67,6 +68,8 @@ class Summary:
         words_here: int,
         seconds: float,
         memory: int | None,
+        *,
+        longest_whole: int | None = None,
     ) -> Summary:
         """From the totals of a run, and the time and the words of its last process."""
         unusual = {
@@ -89,6 +92,7 @@ class Summary:
         return cls(
             str(output),
             **counts,
+            longest_whole=longest_whole,
             unusual_words=unusual,
             seconds=seconds,
             words_per_second=rate,
@@ -110,7 +114,10 @@ class Summary:
         if self.duplicates:
             phrases.append(f"{self.duplicates:,} repeated and computed once")
         if self.long_sentences:
-            phrases.append(f"{counted(self.long_sentences, 'long sentence')} read in pieces")
+            limit = f" (over {self.longest_whole:,} words)" if self.longest_whole else ""
+            phrases.append(f"{counted(self.long_sentences, 'long sentence')}{limit} read in pieces")
+        if self.out_of_memory:
+            phrases.append(f"{counted(self.out_of_memory, 'time')} out of memory, and tried again")
         phrases.append(f"{self.seconds:.1f} s, {self.words_per_second:,.0f} words/s")
         return f"{self.output}: {', '.join(phrases)}"
 

@@ -17,7 +17,7 @@ class EmbedCommand(ModelCommand):
         """Read `--layers mix FILE` as `--layers mix --mix FILE`."""
         args = list(args)
         for place in range(len(args) - 2):
-            if args[place : place + 2] == ["--layers", "mix"]:
+            if args[place : place + 2] == ["--layers", "mix"] and args[place + 2][:1] != "-":
                 args.insert(place + 2, "--mix")
                 break
         return super().parse_args(ctx, args)
@@ -148,7 +148,7 @@ def embed(
     from elmokit.bulk.outputs import check_output
     from elmokit.formats.vectors import check_compression
 
-    check_output(output, resume=resume, force=force)
+    check_output(output, resume=resume, force=force, folder=engine == "ray")
     check_compression(output, compression)
     if threads is not None:
         import torch

@@ -18,6 +18,8 @@ from elmokit.errors import DiskError, FormatError, InputError
 ADVICE = {
     errno.ENOSPC: "; free some space or choose another disk",
     errno.EDQUOT: "; free some space or choose another disk",
+    errno.EFBIG: "; free some space, raise the limit on the size of files, or choose another disk",
+    errno.ENAMETOOLONG: "; choose a shorter name",
     errno.EACCES: "; choose a place you have access to",
     errno.EPERM: "; choose a place you have access to",
     errno.EROFS: "; choose a place that can be written to",
@@ -88,16 +90,16 @@ def write_folder_atomically(path: str | Path, force: bool = False) -> Iterator[P
     for the instant in which the new one takes its name; after an exception it is there as before.
     """
     target = Path(os.path.realpath(path))
-    _check_replaceable(target, path, force)
+    check_replaceable(target, path, force)
     temporary = _temporary_sibling(target)
     try:
         with disk_errors(target, "written"):
             temporary.mkdir()
         with _errors_of(temporary, target):
             yield temporary
-        _check_replaceable(target, path, force)
+        check_replaceable(target, path, force)
         with disk_errors(target, "written"):
-            _publish_folder(temporary, target)
+            publish_folder(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -107,6 +109,42 @@ def publish(temporary: Path, target: Path) -> None:
     _sync_file(temporary)
     os.replace(temporary, target)
     _sync_folder(target.parent)
+
+
+def check_replaceable(target: Path, name: str | Path, force: bool) -> None:
+    """Refuse a target that is a file, that holds files, or that is around the user."""
+    if not os.path.exists(target):
+        return
+    if not os.path.isdir(target):
+        raise InputError(f"{name}: is a file; give the name of a folder")
+    with disk_errors(target, "read"):
+        empty = not os.listdir(target)
+    if not empty and not force:
+        raise InputError(f"{name}: already holds files; choose another, or force it (--force)")
+    home = Path(os.path.realpath(os.path.expanduser("~")))
+    if Path.cwd().is_relative_to(target) or home.is_relative_to(target):
+        raise InputError(f"{name}: is around the current or the home folder; choose another one")
+
+
+def publish_folder(temporary: Path, target: Path) -> None:
+    """Give a finished folder its name, putting back what had it before if that fails."""
+    for file in temporary.rglob("*"):
+        (_sync_folder if file.is_dir() else _sync_file)(file)
+    _sync_folder(temporary)
+    old = _temporary_sibling(target)
+    if os.path.exists(target):
+        os.rename(target, old)
+    try:
+        os.rename(temporary, target)
+    except BaseException:
+        if os.path.exists(old):
+            os.rename(old, target)
+        raise
+    _sync_folder(target.parent)
+    if old.is_dir():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -131,15 +169,38 @@ def claim(lock: Path) -> Iterator[None]:
     """
     with ExitStack() as stack:
         with disk_errors(lock, "locked"):
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context(open(lock, "ab"))
-            free = _try_lock(file)
-        if not free:
+            file = _locked(lock)
+        if file is None:
             raise InputError(
                 f"{lock.parent}: another process is at work in this folder; wait. If it was on a "
                 f"machine that is dead, and this does not pass in some minutes, remove {lock}"
             )
+        stack.enter_context(file)
         yield
+
+
+def _locked(lock: Path) -> BinaryIO | None:
+    """The file of a lock, open and locked; None where another process has it.
+
+    Who had it may have removed the folder after this opened the file: such a lock guards nothing.
+    """
+    while True:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            file = stack.enter_context(open(lock, "ab"))
+            if not _try_lock(file):
+                return None
+            if _has_name(file, lock):
+                stack.pop_all()
+                return file
+
+
+def _has_name(file: BinaryIO, path: Path) -> bool:
+    """Whether an open file is the one that has a name now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _try_lock(file: BinaryIO) -> bool:
@@ -193,39 +254,6 @@ def _errors_of(temporary: Path, target: Path) -> Iterator[None]:
         if named is None or Path(str(named)).is_relative_to(temporary):
             raise disk_error(target, "written", error) from error
         raise
-
-
-def _check_replaceable(target: Path, name: str | Path, force: bool) -> None:
-    """Refuse a target that is a file, that holds files, or that is around the user."""
-    if not os.path.exists(target):
-        return
-    if not os.path.isdir(target):
-        raise InputError(f"{name}: is a file; give the name of a folder")
-    with disk_errors(target, "read"):
-        empty = not os.listdir(target)
-    if not empty and not force:
-        raise InputError(f"{name}: already holds files; choose another, or force it (--force)")
-    home = Path(os.path.realpath(os.path.expanduser("~")))
-    if Path.cwd().is_relative_to(target) or home.is_relative_to(target):
-        raise InputError(f"{name}: is around the current or the home folder; choose another one")
-
-
-def _publish_folder(temporary: Path, target: Path) -> None:
-    """Give a finished folder its name, putting back what had it before if that fails."""
-    for file in temporary.rglob("*"):
-        (_sync_folder if file.is_dir() else _sync_file)(file)
-    _sync_folder(temporary)
-    old = _temporary_sibling(target)
-    if os.path.exists(target):
-        os.rename(target, old)
-    try:
-        os.rename(temporary, target)
-    except BaseException:
-        if os.path.exists(old):
-            os.rename(old, target)
-        raise
-    _sync_folder(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync_file(path: Path) -> None:

@@ -23,6 +23,8 @@ Errors = Literal["strict", "replace"]
 
 SUFFIXES = (".txt", ".gz", ".xz", ".zst")
 """The files that are taken from a folder."""
+UNFINISHED = ".parts"
+"""Ends the names of folders inside it that are passed over."""
 CHUNK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 64 << 20
 ZSTD_BLOCK_BYTES = 1 << 14  # a block of little more than nothing can grow a thousandfold
@@ -67,17 +69,29 @@ def find_files(patterns: Sequence[str | Path], suffixes: tuple[str, ...] = SUFFI
     """The files that names, globs (`**` too) and folders stand for, none of them twice.
 
     The patterns keep their order; the files of each are sorted. A folder stands for every file
-    inside it, at any depth, whose name ends in one of the `suffixes`.
+    inside it, at any depth, whose name ends in one of the `suffixes`, but not for the parts of
+    outputs that are not finished.
     """
     if isinstance(patterns, str | Path):
         raise InputError(f"expected a list of files, got {str(patterns)!r}; put it into a list")
     found: dict[str, Path] = {}
     for pattern in patterns:
-        for path in _files_of(pattern, suffixes):
+        for path in _readable_files_of(pattern, suffixes):
             found.setdefault(os.path.normcase(os.path.realpath(path)), path)
     if not found:
         raise InputError("no text file is given; name at least one")
     return list(found.values())
+
+
+def _readable_files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """The files that one pattern stands for, sorted; one line where the system refuses to look."""
+    try:
+        return _files_of(pattern, suffixes)
+    except OSError as error:
+        raise InputError(
+            f"{pattern}: cannot be read ({error.strerror or error}); check the name, and that you "
+            "have access to it"
+        ) from error
 
 
 def _files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -90,6 +104,7 @@ def _files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
         wanted = f"holds no {', '.join(suffixes)} file"
         files = [file for file in candidates if file.suffix.lower() in suffixes and file.is_file()]
         files = [file for file in files if not file.name.startswith(".")]
+        files = [file for file in files if not _is_of_unfinished(file.relative_to(path))]
     else:
         wanted = "is no file or folder, and no file matches it as a pattern"
         candidates = map(Path, glob.iglob(str(pattern), recursive=True))
@@ -97,6 +112,11 @@ def _files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
     if not files:
         raise InputError(f"{pattern}: {wanted}; check the name")
     return sorted(files, key=lambda file: file.as_posix())
+
+
+def _is_of_unfinished(file: Path) -> bool:
+    """Whether a file of a folder is a part of an output that is being written into that folder."""
+    return any(folder.suffix == UNFINISHED for folder in file.parents)
 
 
 def read_sentences(

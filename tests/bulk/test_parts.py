@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import errno
+import os
+
 import numpy as np
 import pytest
 from small_models import small_embedder
 
 from elmokit.bulk import parts as parts_module
 from elmokit.bulk.parts import PartFolder, PartKey, PartWriter
-from elmokit.errors import InputError
+from elmokit.errors import DiskError, InputError
 from elmokit.formats.vectors import VectorSettings, open_vectors, read_vectors
 
 pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
@@ -96,6 +99,36 @@ def test_sentences_of_shards_are_counted_once(tmp_path):
     parts = begun(tmp_path)
     assert parts.rows_of_shards(lambda: [3, 4]) == [3, 4]
     assert parts.rows_of_shards(lambda: [0, 0]) == [3, 4]
+
+
+def test_folder_around_the_user_is_not_replaced(tmp_path, monkeypatch):
+    parts = begun(tmp_path)
+    writer(parts).write(part())
+    output = tmp_path / "vectors.parquet"
+    (output / "inside").mkdir(parents=True)
+    monkeypatch.chdir(output / "inside")
+    with pytest.raises(InputError, match="is around the current"):
+        parts.publish(output, parts.begin(), numbered=True)
+    assert (output / "inside").exists()
+
+
+def test_failed_publishing_puts_the_old_folder_back(tmp_path, monkeypatch):
+    parts = begun(tmp_path)
+    writer(parts).write(part())
+    output = tmp_path / "vectors.parquet"
+    output.mkdir()
+    (output / "old").write_text("old")
+    rename = os.rename
+
+    def failing(source, target):
+        if source == parts.vectors:
+            raise OSError(errno.ENOSPC, "full")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(DiskError, match="free some space"):
+        parts.publish(output, parts.begin(), numbered=True)
+    assert (output / "old").read_text() == "old"
 
 
 @pytest.mark.parametrize("before", ["nothing", "file", "folder"])

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
 import random
 import resource
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from elmokit.bulk.compute import Computer
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bulk.pipeline import VectorSettings, embed_files
 from elmokit.bulk.spool import Part, Spool, parts_of
-from elmokit.bulk.summary import Progress
+from elmokit.bulk.summary import Progress, Summary
 from elmokit.cached_embedder import CachedEmbedder
 from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
@@ -234,6 +236,8 @@ def test_long_sentences_are_counted_as_often_as_the_text_has_them(
     embedder = small_embedder(state=state)
     summary = embed_files(embedder, source_of(text), tmp_path / "out.npz")
     assert summary.long_sentences == 5
+    assert "5 long sentences (over 5 words) read in pieces" in summary.describe()
+    assert summary.to_dict()["longest_whole"] == 5
     assert summary.duplicates == (0 if state == "carry" else 4)
 
 
@@ -242,14 +246,16 @@ def test_sizes_of_parts_and_threads_change_nothing(
 ) -> None:
     results = []
     before = torch.get_num_threads()
-    for number, (tokens, threads) in enumerate([(40, 1), (500, 2), (10_000, 1)]):
-        monkeypatch.setattr(pipeline, "TOKENS_PER_PART", tokens)
-        torch.set_num_threads(threads)
-        output = tmp_path / f"{number}.npz"
-        embed_files(small_embedder(), source_of(text), output)
-        with open_vectors(output) as found:
-            results.append([item.vectors for item in found])
-    torch.set_num_threads(before)
+    try:
+        for number, (tokens, threads) in enumerate([(40, 1), (500, 2), (10_000, 1)]):
+            monkeypatch.setattr(pipeline, "TOKENS_PER_PART", tokens)
+            torch.set_num_threads(threads)
+            output = tmp_path / f"{number}.npz"
+            embed_files(small_embedder(), source_of(text), output)
+            with open_vectors(output) as found:
+                results.append([item.vectors for item in found])
+    finally:
+        torch.set_num_threads(before)
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             np.testing.assert_allclose(one, two, atol=TOLERANCE)
@@ -399,23 +405,115 @@ def test_progress_tells_sentences_words_and_time(text: Path, tmp_path: Path) -> 
     assert summary.peak_memory_bytes > 10_000_000
 
 
-def test_a_full_disk_stops_cleanly_and_the_run_goes_on(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
+    # The last part has one sentence, far longer than all before and than the index.
+    text = write_text(tmp_path, [*some_lines(80), "bank " * 2000])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", 200)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
     try:
-        with pytest.raises(DiskError, match=r"cannot be (written|used)"):
+        with pytest.raises(DiskError) as error:
             embed_files(small_embedder(), source_of(text), output)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
+    last = len(list(tmp_path.glob("out.npz.parts/part-*")))
+    assert last > 1
+    assert str(error.value).startswith(f"{parts_of(output)}/part-{last:08d}: cannot be written ([")
+    assert "free some space" in str(error.value)
+    assert str(error.value).endswith("to go on, run the same command with --resume")
     assert not output.exists()
     summary = embed_files(small_embedder(), source_of(text), output, resume=True)
-    assert summary.sentences == 80
+    assert summary.sentences == 81
+
+
+def at_the_end(text: Path, then: Callable[[], object]) -> Callable[[Progress], None]:
+    """Do something when all of a text is read."""
+    size = text.stat().st_size
+    return lambda progress: then() if progress.position == size else None  # type: ignore[func-returns-value]
+
+
+def test_an_output_that_appears_meanwhile_is_not_replaced(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.npz"
+    appear = at_the_end(text, lambda: output.write_text("of another"))
+    with pytest.raises(InputError, match=r"has appeared .* move the other output away"):
+        embed_files(small_embedder(), source_of(text), output, report=appear)
+    assert output.read_text() == "of another"
+    output.unlink()
+    assert embed_files(small_embedder(), source_of(text), output, resume=True).sentences == 80
+
+
+def test_an_output_that_another_process_has_just_finished_is_kept(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, claimed = tmp_path / "out.npz", Spool.claimed
+
+    def finished_first(self: Spool) -> Any:
+        output.write_text("of another")
+        return claimed(self)
+
+    monkeypatch.setattr(Spool, "claimed", finished_first)
+    for resume in (False, True):
+        with pytest.raises(InputError, match=r"out\.npz: is (there|whole) already"):
+            embed_files(small_embedder(), source_of(text), output, resume=resume)
+        assert output.read_text() == "of another"
+        assert not parts_of(output).exists()
+        output.unlink()
+
+
+def test_a_text_that_changes_meanwhile_is_refused(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.npz"
+    change = at_the_end(text, lambda: text.write_text("another text ."))
+    with pytest.raises(InputError, match=r"text\.txt: changed while it was read; .*--force"):
+        embed_files(small_embedder(), source_of(text), output, report=change)
+    assert not output.exists()
+    assert parts_of(output).exists()
+
+
+def test_ctrl_c_before_the_first_part_does_not_speak_of_parts(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline.Run, "compute", stop)
+    with pytest.raises(StoppedError, match=r"stopped; nothing was done yet"):
+        embed_files(small_embedder(), source_of(text), tmp_path / "out.npz")
+    assert not parts_of(tmp_path / "out.npz").exists()
+
+
+def test_parts_of_a_link_are_kept_beside_what_it_points_to(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "out.npz"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere / "real.npz")
+    with monkeypatch.context() as patch:
+        crash_at(1, patch, after=True)
+        with pytest.raises(Crash):
+            embed_files(small_embedder(), source_of(text), link)
+    (elsewhere / ".tmp-01234567-real.npz").write_text("left by a kill")
+    assert embed_files(small_embedder(), source_of(text), link, resume=True).sentences == 80
+    assert link.is_symlink()
+    assert [path.name for path in elsewhere.iterdir()] == ["real.npz"]
+    assert {path.name for path in tmp_path.iterdir()} == {"text.txt", "out.npz", "elsewhere"}
+
+
+def test_a_folder_that_may_not_be_searched_is_one_line(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    source = source_of(text)
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(DiskError, match=r"out\.npz: cannot be written .*you have access to"):
+        embed_files(small_embedder(), source, tmp_path / "out.npz")
+
+
+def test_a_shortage_of_memory_is_told() -> None:
+    assert "2 times out of memory" in Summary("out.h5", out_of_memory=2).describe()
 
 
 def test_sentences_are_left_out_on_wish(text: Path, tmp_path: Path) -> None:
@@ -431,5 +529,5 @@ def test_ids_of_two_kinds_are_refused_at_once(tmp_path: Path) -> None:
     table = tmp_path / "table.jsonl"
     table.write_text('{"text": "a", "id": 1}\n{"text": "b", "id": "two"}\n')
     source = source_of(table, keep="id")
-    with pytest.raises(InputError, match=r"line 2: its id is a text, the first one is a whole num"):
+    with pytest.raises(InputError, match=r"table\.jsonl, line 2: its id is a text, the first"):
         embed_files(small_embedder(), source, tmp_path / "out.parquet")

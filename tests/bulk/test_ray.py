@@ -3,7 +3,9 @@ from __future__ import annotations
 import random
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -224,15 +226,112 @@ def test_finished_parts_are_found_again_by_the_same_run_alone(tmp_path):
         )
 
 
-def test_what_is_kept_is_told_when_a_run_ends_early():
-    kept = "1,234 sentences are in out.parts; to go on, run the same command with --resume"
-    interrupted = engine.stopped(KeyboardInterrupt(), 1234, Path("out.parts"))
+def test_what_is_kept_is_told_when_a_run_ends_early(tmp_path):
+    folder = tmp_path / "out.parts"
+    folder.mkdir()
+    kept = f"1,234 sentences are in {folder}; to go on, run the same command with --resume"
+    interrupted = engine.stopped(KeyboardInterrupt(), 1234, folder)
     assert isinstance(interrupted, StoppedError)
     assert str(interrupted) == f"stopped; {kept}"
-    lost = engine.stopped(
-        RuntimeError("trace\n  of calls\nno machine is left\n"), 1234, Path("out.parts")
-    )
+    lost = engine.stopped(RuntimeError("trace\n  of calls\nno machine is left\n"), 1234, folder)
     assert str(lost) == f"Ray gave up (no machine is left); {kept}"
+    folder.rmdir()
+    assert "nothing was done yet" in str(engine.stopped(KeyboardInterrupt(), 0, folder))
+
+
+class OneProcess:
+    """Stands for Ray: everything is done here, one part after another."""
+
+    def __init__(self, monkeypatch):
+        self.exceptions = SimpleNamespace(RayError=RuntimeError)
+        self.then = lambda: None  # called when all parts are done
+        monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
+        monkeypatch.setattr(engine, "import_ray", lambda: self)
+        monkeypatch.setattr(engine, "connected", lambda *_: nullcontext())
+        monkeypatch.setattr(engine, "data_settings", lambda *_, **__: nullcontext())
+        monkeypatch.setattr(engine, "count_rows", lambda _, shards: [s.rows() for s in shards[:-1]])
+        monkeypatch.setattr(engine, "results", self.results)
+
+    def results(self, _, shards, model, worker):
+        writer = PartWriter(*model, worker["settings"], PartFolder(worker["folder"]))
+        for shard in shards:
+            for message in shard.parts():
+                yield writer.write(message) if "words" in message else message
+        self.then()
+
+
+@pytest.fixture
+def one_process(monkeypatch):
+    return OneProcess(monkeypatch)
+
+
+def embed_by(files, output, **arguments):
+    return engine.embed_with_ray(
+        embedder(), open_input(files, InputSettings()), output, **arguments
+    )
+
+
+def test_folder_that_holds_the_input_is_not_replaced(tmp_path, one_process):
+    folder = tmp_path / "in.parquet"
+    folder.mkdir()
+    files = write_text(folder)
+    with pytest.raises(InputError, match=r"would replace the input .*text0\.txt"):
+        embed_by(files, folder, force=True)
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_folder_that_appears_or_text_that_changes_meanwhile_ends_a_run(tmp_path, one_process):
+    files, output = write_text(tmp_path, files=1), tmp_path / "out.parquet"
+    one_process.then = lambda: output.mkdir()
+    with pytest.raises(InputError, match="has appeared since the run began"):
+        embed_by(files, output)
+    assert not list(output.iterdir())
+    output.rmdir()
+    one_process.then = lambda: Path(files[0]).write_text("another text")
+    with pytest.raises(InputError, match=r"text0\.txt: changed while it was read"):
+        embed_by(files, output, resume=True)
+    assert not output.exists()
+    assert list(tmp_path.glob("out.parquet.parts/vectors/part-*"))
+
+
+def test_folder_around_the_user_is_refused_before_anything_is_computed(
+    tmp_path, one_process, monkeypatch
+):
+    files, output = write_text(tmp_path, files=1), tmp_path / "out.parquet"
+    output.mkdir()
+    monkeypatch.chdir(output)
+    monkeypatch.setattr(engine, "results", None)
+    with pytest.raises(InputError, match="is around the current"):
+        embed_by(files, output, force=True)
+    assert output.exists()
+
+
+def test_kill_after_the_last_step_costs_nothing(tmp_path, one_process, monkeypatch):
+    files, output = write_text(tmp_path), tmp_path / "out.parquet"
+    with monkeypatch.context() as patch:
+        patch.setattr(Spool, "remove", lambda self: None)
+        embed_by(files, output)
+    monkeypatch.setattr(engine, "results", None)
+    assert (tmp_path / "out.parquet.parts").exists()
+    with pytest.raises(InputError, match="is whole already"):
+        embed_by(files, output, resume=True)
+    assert not (tmp_path / "out.parquet.parts").exists()
+    with open_vectors(output) as found:
+        assert len(found) == 3 * 41
+
+
+def test_ctrl_c_at_any_step_says_how_to_go_on(tmp_path, one_process, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    files = write_text(tmp_path)
+    for number, (owner, step) in enumerate(
+        [(PartFolder, "begin"), (Arrivals, "check_whole"), (PartFolder, "publish")]
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, step, interrupt)
+            with pytest.raises(StoppedError):
+                embed_by(files, tmp_path / f"{number}.parquet")
 
 
 # With Ray itself: two machines, which are processes here.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmokit.bulk.inputs import Place, Record
-from elmokit.bulk.spool import End, Finished, Part, Spool
+from elmokit.bulk.spool import End, Finished, Part, Spool, save_array
 from elmokit.errors import FormatError, InputError
 from elmokit.word_cache import KnownWords
 
@@ -71,6 +72,13 @@ def test_resuming_finds_what_is_finished(spool: Spool, tmp_path: Path) -> None:
     assert state is not None
     np.testing.assert_array_equal(state["cell"], np.ones(3))
     assert again.state(0) is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_full_disk_is_told_by_its_number() -> None:
+    with pytest.raises(OSError, match="space") as error:
+        save_array(Path("/dev/full"), np.ones(100_000))
+    assert error.value.errno == errno.ENOSPC
 
 
 def test_a_missing_part_ends_what_is_finished(spool: Spool, tmp_path: Path) -> None:

@@ -96,6 +96,10 @@ def test_embed_refuses_bad_input_in_one_line(elmo, model, tmp_path, contents, ou
     ("arguments", "message"),
     [
         (["missing.txt", "-o", "out.h5"], "is no file or folder"),
+        (["a" * 300, "-o", "out.h5"], "name too long); check the name"),
+        (["text.txt", "-o", "a" * 300 + ".h5"], "name too long); choose a shorter name"),
+        (["text.txt", "-o", "a" * 246 + ".h5"], "name too long); choose a shorter name"),
+        (["text.txt", "-o", "folder.h5", "--force"], "is a folder; give the name of a file"),
         (["empty.txt", "-o", "out.h5"], "holds no text"),
         (["table.csv", "-o", "out.h5", "--column", "b"], "has no column 'b'"),
         (["text.txt", "-o", "out.txt"], "use one of .h5"),
@@ -108,6 +112,7 @@ def test_what_can_be_refused_without_a_model_is(elmo, tmp_path, monkeypatch, arg
 
     monkeypatch.setattr(Embedder, "load", load)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.h5").mkdir()
     for name, contents in (("text.txt", "a bank\n"), ("empty.txt", ""), ("table.csv", "a\nx\n")):
         (tmp_path / name).write_text(contents)
     code, _, err = elmo("embed", *arguments)
@@ -199,6 +204,9 @@ def test_a_mix_is_named_after_layers(elmo, model, tmp_path):
     write_mix(learnt, mix)
     command = ["embed", str(text), "-o", str(output), "--model", model, "--layers", "mix"]
     assert elmo(*command)[0] == 2
+    code, _, err = elmo(*command, "--pool", "mean")
+    assert code == 2
+    assert "--layers mix FILE" in err
     assert elmo(*command, str(mix))[0] == 0
     expected = Embedder.load(model).embed([["A", "bank"]], layer=learnt)[0]
     np.testing.assert_allclose(np.load(output)["0"], expected, atol=1e-6)

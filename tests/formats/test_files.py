@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -416,6 +417,29 @@ def test_a_folder_that_is_claimed_is_refused_until_it_is_free(tmp_path: Path) ->
     assert one_line(error)
     with claim(lock):
         pass
+
+
+def test_a_lock_that_was_removed_meanwhile_guards_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, try_lock, tries = tmp_path / "run" / ".lock", files._try_lock, []
+
+    def removed_before(file: BinaryIO) -> bool:
+        tries.append(file)
+        if len(tries) == 1:  # as its holder does at its end
+            lock.parent.rename(tmp_path / "removed")
+        elif len(tries) == 2:
+            lock.unlink()
+            lock.touch()
+        return try_lock(file)
+
+    monkeypatch.setattr(files, "_try_lock", removed_before)
+    with claim(lock):
+        assert len(tries) == 3
+        assert [file.closed for file in tries] == [True, True, False]
+        with pytest.raises(InputError, match="another process is at work"), claim(lock):
+            pass
+    assert all(file.closed for file in tries)
 
 
 def test_a_claim_of_a_dead_machine_ends_as_its_refusal_says(tmp_path: Path) -> None:

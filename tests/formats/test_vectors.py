@@ -453,7 +453,10 @@ def test_full_disk_is_one_line_and_leaves_no_trace(tmp_path: Path) -> None:
     assert len(lines) == 3 * len(FORMATS)
     for number, line in enumerate(lines):
         suffix = FORMATS[number // 3]
-        too_large = f"{tmp_path}/out{suffix}: cannot be written ([Errno 27] File too large)"
+        too_large = (
+            f"{tmp_path}/out{suffix}: cannot be written ([Errno 27] File too large); free some "
+            "space, raise the limit on the size of files, or choose another disk"
+        )
         # The last of each has files that are just small enough on their way, but for some.
         assert line == too_large or (number % 3 == 2 and line == "written")
     assert {path.suffix for path in tmp_path.iterdir()} <= {".parquet", ".jsonl"}

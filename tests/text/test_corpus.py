@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import sys
@@ -77,6 +78,29 @@ def test_pattern_without_files_is_named(tmp_path, pattern):
     with pytest.raises(InputError) as caught:
         find_files([str(tmp_path / pattern)])
     assert str(caught.value).startswith(str(tmp_path / pattern))
+
+
+def test_name_that_is_too_long_is_one_line():
+    with pytest.raises(InputError, match=r"cannot be read .*name too long"):
+        find_files(["a" * 300])
+
+
+def test_folder_that_may_not_be_searched_is_one_line(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(InputError, match=r"x\.txt: cannot be read \(Permission denied\)"):
+        find_files([tmp_path / "x.txt"])
+
+
+def test_parts_of_unfinished_outputs_are_no_text(tmp_path):
+    text, part = tmp_path / "news.parts.txt", tmp_path / "deep" / "out.h5.parts" / "0" / "x.txt"
+    part.parent.mkdir(parents=True)
+    text.write_text("a")
+    part.write_text("b")
+    assert find_files([tmp_path]) == [text]
+    assert find_files([part.parent.parent]) == [part]  # asked for by its name
 
 
 def test_single_name_in_place_of_a_list_is_refused():
