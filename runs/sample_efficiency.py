@@ -13,7 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmokit.formats.files import write_atomically
-from runs.task_runs import BASELINE, BOTH, ROWS, VARIANTS, Scores, run_seeds, sources, table
+from runs.task_runs import (
+    BASELINE,
+    BOTH,
+    ROWS,
+    VARIANTS,
+    Scores,
+    asked_for,
+    run_seeds,
+    sources,
+    table,
+)
 
 FRACTIONS = (0.01, 0.1, 1.0)
 COLOURS = {BASELINE: "#7a7a7a", BOTH: "#1f6fb4"}
@@ -67,11 +77,9 @@ def draw(found: dict[str, Found], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, and draw it where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
-    parser.add_argument("--seeds", type=int, nargs="+", default=(1,))
     parser.add_argument("--picture", type=Path, metavar="PNG")
-    given = parser.parse_args(arguments)
-    found = {row: measure(row, given.seeds) for row in given.rows or ["sst", "ner"]}
+    asked = asked_for("runs.sample_efficiency", parser, ["sst", "ner"], arguments)
+    found = {row: measure(row, asked.seeds or (1,)) for row in asked.rows}
     lines = [
         [ROWS[row].title, name, *(scores[part].cell() for part in FRACTIONS)]
         for row, variants in found.items()
@@ -79,9 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     print(table(["data", "network", *(f"{part:.0%}" for part in FRACTIONS)], lines))
     every = [one for variants in found.values() for by in variants.values() for one in by.values()]
-    print("\n" + sources("python -m runs.sample_efficiency", every))
-    if given.picture:
-        draw(found, given.picture)
+    print("\n" + sources(asked.command, every))
+    if asked.given.picture:
+        draw(found, asked.given.picture)
 
 
 if __name__ == "__main__":

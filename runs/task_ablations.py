@@ -16,6 +16,7 @@ from runs.task_runs import (
     VARIANTS,
     Scores,
     Settings,
+    asked_for,
     run_seeds,
     sources,
     table,
@@ -40,7 +41,9 @@ PLACES: dict[str, Settings] = {
 }
 
 
-def ablation(variants: dict[str, Settings], rows: Sequence[str], seeds: Sequence[int]) -> str:
+def ablation(
+    variants: dict[str, Settings], rows: Sequence[str], seeds: Sequence[int], command: str
+) -> str:
     """A table with a row for each task and a column for each variant."""
     found: dict[str, dict[str, Scores]] = {
         row: {name: run_seeds(row, name, settings, seeds) for name, settings in variants.items()}
@@ -51,22 +54,16 @@ def ablation(variants: dict[str, Settings], rows: Sequence[str], seeds: Sequence
         for row, scores in found.items()
     ]
     every = [one for scores in found.values() for one in scores.values()]
-    return (
-        table(["data", "measure", *variants], lines)
-        + "\n\n"
-        + sources(f"python -m runs.task_ablations {' '.join(rows)}", every)
-    )
+    return table(["data", "measure", *variants], lines) + "\n\n" + sources(command, every)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make both tables, and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
-    parser.add_argument("--seeds", type=int, nargs="+", default=(1,))
-    given = parser.parse_args(arguments)
-    rows = given.rows or ["sst", "ner"]
-    print(ablation(LAYERS, rows, given.seeds), end="\n\n")
-    print(ablation(PLACES, rows, given.seeds))
+    asked = asked_for("runs.task_ablations", parser, ["sst", "ner"], arguments)
+    seeds = asked.seeds or (1,)
+    print(ablation(LAYERS, asked.rows, seeds, asked.command), end="\n\n")
+    print(ablation(PLACES, asked.rows, seeds, asked.command))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Each task without ELMo and with it: the table of the paper, made with the bundled model.
 
-    python -m runs.task_table                       all rows, three seeds
+    python -m runs.task_table                       all rows, three seeds; of phrases, one
     python -m runs.task_table ner pos --seeds 1     some of them
 
 A run that is done is not run again, and one that was stopped goes on; see runs/task_runs.py.
@@ -15,10 +15,11 @@ from runs.task_runs import (
     BASELINE,
     BOTH,
     PAPER,
+    PAPER_TABLE,
     ROWS,
-    SEEDS,
     VARIANTS,
     Scores,
+    asked_for,
     error_reduction,
     run_seeds,
     sources,
@@ -27,7 +28,7 @@ from runs.task_runs import (
 
 HEADER = (
     "data", "measure", *VARIANTS, "errors fewer", "minutes a run",
-    "paper: previous best", "baseline", "+ ELMo", "errors fewer",
+    f"{PAPER_TABLE}: previous best", "baseline", "+ ELMo", "errors fewer",
 )  # fmt: skip
 
 
@@ -57,19 +58,14 @@ def paper_cells(row: str) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the rows that are asked for, and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-    given = parser.parse_args(arguments)
-    rows = given.rows or list(ROWS)
-    if unknown := set(rows) - set(ROWS):
-        parser.error(f"no row is called {unknown.pop()}; use {', '.join(ROWS)}")
+    asked = asked_for("runs.task_table", parser, list(ROWS), arguments)
     found = {
-        row: {name: run_seeds(row, name, VARIANTS[name], given.seeds) for name in VARIANTS}
-        for row in rows
+        row: {name: run_seeds(row, name, VARIANTS[name], asked.seeds_of(row)) for name in VARIANTS}
+        for row in asked.rows
     }
     print(table(HEADER, [cells(row, scores) for row, scores in found.items()]))
-    command = " ".join(["python -m runs.task_table", *given.rows])
-    print("\n" + sources(command, (one for scores in found.values() for one in scores.values())))
+    every = (one for scores in found.values() for one in scores.values())
+    print("\n" + sources(asked.command, every))
 
 
 if __name__ == "__main__":

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from elmokit.cli.options import Function, ModelCommand, model_options
 from elmokit.cli.progress import Bytes, Progress
 from elmokit.cli.training import Lines, duration, settings_of
-from elmokit.tasks.config import CATALOGUE
+from elmokit.tasks.config import CATALOGUE, ElmoPlace, Format, Preset
 from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
 
 if TYPE_CHECKING:
     from elmokit.tasks.bilm_reference import BilmReference
     from elmokit.tasks.items import Item
     from elmokit.tasks.saved_task import TrainedTask
-
-ITEMS_AT_ONCE = 1000
 
 
 @click.group()
@@ -42,7 +39,7 @@ def files_options(function: Function) -> Function:
             click.option(
                 "--format",
                 "file_format",
-                type=click.Choice(["csv", "tsv", "jsonl", "trees", "columns", "conllu"]),
+                type=click.Choice(list(get_args(Format))),
                 help="What the files are. Without it: what their names say.",
             ),
             click.option("--encoding", metavar="NAME", help="Theirs, such as latin-1 (utf-8)."),
@@ -57,7 +54,11 @@ def files_options(function: Function) -> Function:
                 metavar="COLUMN",
                 help="That of the text, or of words; given twice for pairs.",
             ),
-            click.option("--no-header", is_flag=True, help="The first line names no columns."),
+            click.option(
+                "--header/--no-header",
+                default=None,
+                help="Whether the first line of a table names its columns.",
+            ),
         )
     ):
         function = option(function)
@@ -100,16 +101,16 @@ def computing_options(function: Function) -> Function:
 @click.option("-o", "--output", required=True, metavar="FOLDER", help="The trained task.")
 @click.option(
     "--preset",
-    type=click.Choice(["small", "paper"]),
+    type=click.Choice(list(get_args(Preset))),
     default="small",
     show_default=True,
-    help="Minutes on two cores, or the sizes of the ELMo paper.",
+    help="Minutes on two cores, or the ELMo paper's networks (sst, ner, nli).",
 )
 @click.option("--static", metavar="FILE", help="Word vectors to join: GloVe's or word2vec's.")
 @click.option(
     "--elmo",
     "elmo_place",
-    type=click.Choice(["none", "input", "output", "both"]),
+    type=click.Choice(list(get_args(ElmoPlace))),
     help="Where ELMo joins. Without it: what the preset says.",
 )
 @click.option("--no-elmo", is_flag=True, help="The baseline of the same network: --elmo none.")
@@ -276,7 +277,8 @@ def predict(
 
     FOLDER is what elmo task train wrote. Each line of INPUT (- for standard input) is a raw text,
     or for pairs two texts with a tab between them; or a JSON object with "text" or "words", or with
-    "first" and "second". Blank lines are left out.
+    "first" and "second". Blank lines are left out. Whatever else an object has is kept; a field
+    that the answer has too becomes given_label, for one, and the answer's is label.
 
     \b
     Examples:
@@ -290,9 +292,9 @@ def predict(
     name = "standard input" if input_file == "-" else input_file
     lines = read_lines(input_file)
     trained = load_task(folder, device, threads, quiet, flags)
-    items = items_of(lines, name, trained.config.kind, item_format or format_of(input_file))
-    with Texts("predicting", quiet) as progress:
-        answers = predicted(trained, items, sum(bool(line.strip()) for line in lines), progress)
+    items = list(items_of(lines, name, trained.config.kind, item_format or format_of(input_file)))
+    with Texts("predicting", quiet) as progress, Bytes("reading static vectors", quiet) as reading:
+        answers = predicted(trained, items, progress, reading)
         if output is None:
             for answer in answers:
                 click.echo(answer)
@@ -302,16 +304,17 @@ def predict(
 
 
 def predicted(
-    trained: TrainedTask, items: Iterator[Item], total: int, progress: Progress
+    trained: TrainedTask, items: Sequence[Item], progress: Progress, reading: Progress
 ) -> Iterator[str]:
-    """The answers as lines of JSON, many computed at once."""
-    done = 0
-    while some := list(islice(items, ITEMS_AT_ONCE)):
-        found = trained.predict([item.asked for item in some], places=[item.place for item in some])
-        for item, prediction in zip(some, found, strict=True):
-            yield json.dumps(item.given | prediction.to_dict(), ensure_ascii=False)
-        done += len(some)
-        progress(done, total)
+    """The answers as lines of JSON."""
+    from elmokit.tasks.items import answer_to
+
+    found = trained.predictions(
+        [item.asked for item in items], places=[item.place for item in items], progress=reading
+    )
+    for done, (item, prediction) in enumerate(zip(items, found, strict=True), start=1):
+        yield json.dumps(answer_to(item, prediction.to_dict()), ensure_ascii=False)
+        progress(done, len(items))
 
 
 def settings_of_flags(
@@ -328,7 +331,7 @@ def settings_of_flags(
     encoding: str | None = None,
     label_column: str | None = None,
     text_column: tuple[str, ...] = (),
-    no_header: bool = False,
+    header: bool | None = None,
     tokenizer: str | None = None,
 ) -> dict[str, Any]:
     """Settings that have a flag of their own, those that are given."""
@@ -348,7 +351,7 @@ def settings_of_flags(
         "files__encoding": encoding,
         "files__label": label_column,
         "files__texts": list(text_column),
-        "files__header": False if no_header else None,
+        "files__header": header,
         "files__tokenizer": tokenizer,
     }
 

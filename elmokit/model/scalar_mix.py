@@ -74,7 +74,9 @@ class DirectionalMix(nn.Module):
             them (size = projection).
         weights: Start from these 2L + 1 values.
         trainable: Whether the weights and gamma learn.
-        penalty: lambda of `penalty()`.
+        penalty: lambda of `penalty()`. There is no softmax here: a large lambda pulls the weights
+            to 0, and not towards a plain average as that of `ScalarMix` does; gamma makes up for
+            their size.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class DirectionalMix(nn.Module):
         return self.gamma * torch.cat([token + forward, token + backward], dim=-1)
 
     def penalty(self) -> Tensor:
-        """Lambda * |w|^2."""
+        """Lambda * |w|^2: a large lambda keeps the weights themselves near 0."""
         return self.penalty_strength * self.weights.square().sum()
 
 

@@ -139,10 +139,12 @@ def run(
         trainer.train()
         return finish(trainer, vocabulary, held_out, folder)
     except KeyboardInterrupt:
-        saved = trainer.checkpoints.steps()
-        kept = f"step {saved[-1]:,} is saved in {trainer.checkpoints.folder}" if saved else "none"
+        steps = trainer.checkpoints.steps()
         raise StoppedError(
-            f"interrupted; the last checkpoint: {kept}; run the same command with --resume"
+            f"interrupted; the last checkpoint: step {steps[-1]:,} is saved in "
+            f"{trainer.checkpoints.folder}; run the same command with --resume"
+            if steps
+            else "interrupted before anything was saved; run the same command again"
         ) from None
 
 

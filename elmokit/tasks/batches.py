@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,13 +75,31 @@ def fixed_part(count: int, fraction: float) -> list[int]:
     return sorted(_fixed_order(count)[:most].tolist())
 
 
-def hold_out(count: int) -> tuple[list[int], list[int]]:
-    """Numbers of examples to train on and to hold out, each in their order: the same every time."""
-    if count < 2:
-        raise InputError("there is only one example, so none can be held out; give a dev file")
-    held = max(1, count // HELD_OUT_SHARE)
-    order = _fixed_order(count)
-    return sorted(order[:-held].tolist()), sorted(order[-held:].tolist())
+def hold_out(groups: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Numbers of examples to train on and to hold out, each in their order: the same every time.
+
+    Examples of one group stay together, so what is held out may be a little less than a tenth; it
+    is more where the smallest group is.
+
+    >>> hold_out(["a", "a", "b", "a"])
+    ([0, 1, 3], [2])
+    """
+    members: dict[Hashable, list[int]] = {}
+    for number, group in enumerate(groups):
+        members.setdefault(group, []).append(number)
+    if len(members) < 2:
+        raise InputError(
+            "the examples are too much alike (pairs that share their first sentence stay "
+            "together), or there is only one, so none can be held out; give a dev file (--dev)"
+        )
+    most = max(1, len(groups) // HELD_OUT_SHARE)
+    each = list(members.values())
+    held: list[int] = []
+    for place in reversed(_fixed_order(len(each)).tolist()):
+        if len(held) + len(each[place]) <= most:
+            held += each[place]
+    held = held or min(each, key=len)
+    return sorted(set(range(len(groups))).difference(held)), sorted(held)
 
 
 def _fixed_order(count: int) -> NDArray[np.int64]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import get_args
+
 import torch
 from torch import Tensor, nn
 
-from elmokit.config import check_number, check_size
+from elmokit.config import check_choice, check_number, check_size
+from elmokit.tasks.config import Dense
 from elmokit.tasks.pooling import attend, pool_max, pool_mean, pool_min
 from elmokit.tasks.recurrent import BidirectionalLSTM
 from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
 
+MAXOUT_POOL = 4
+"""Of how many values a maxout layer keeps the largest."""
+
 
 class BiattentiveClassifier(nn.Module):
-    """Relu layer, encoder, attention of the sentence to itself, integrator, pooling, maxout.
+    """Relu layer, encoder, attention of the sentence to itself, integrator, pooling, dense layers.
 
     The biattention of a sentence with itself is one attention. ELMo at the output is joined to the
     integrator's outputs, before the pooling, where the paper's authors have it in AllenNLP. Nothing
@@ -22,9 +29,9 @@ class BiattentiveClassifier(nn.Module):
         sizes: Of the word vectors.
         classes: How many.
         hidden: Size of the relu layer, and cells of each direction of both LSTMs: 300 in the paper.
-        dropout: Of the relu layer, the pooled vector and every maxout layer.
-        maxout_sizes: Outputs of the maxout layers; None for the usual 4 and 2 times `hidden`.
-        maxout_pool: Of how many values a maxout layer keeps the largest.
+        dropout: Of the relu layer, the pooled vector and both dense layers.
+        dense: `"maxout"`, or `"relu"` as in the ELMo paper. The first of the two layers has 4 times
+            `hidden` outputs, the second 2 times.
     """
 
     def __init__(
@@ -34,14 +41,14 @@ class BiattentiveClassifier(nn.Module):
         *,
         hidden: int,
         dropout: float,
-        maxout_sizes: tuple[int, ...] | None = None,
-        maxout_pool: int = 4,
+        dense: Dense = "maxout",
     ) -> None:
         super().__init__()
         check_size("size of the word vectors", sizes.at_input)
         check_size("classes", classes)
         check_size("hidden", hidden)
         check_number("dropout", dropout, below=1.0)
+        check_choice("dense", dense, get_args(Dense))
         self.before_encoder = nn.Linear(sizes.at_input, hidden)
         self.encoder = BidirectionalLSTM(hidden, hidden=hidden)
         self.integrator = BidirectionalLSTM(3 * self.encoder.output_size, hidden=hidden)
@@ -49,12 +56,12 @@ class BiattentiveClassifier(nn.Module):
         # Without a bias: a softmax does not notice what is added to all its scores.
         self.word_score = nn.Linear(pooled_size, 1, bias=False)
         self.dropout = nn.Dropout(dropout)
-        maxout_sizes = (4 * hidden, 2 * hidden) if maxout_sizes is None else maxout_sizes
-        self.maxouts = nn.ModuleList(
-            Maxout(size, outputs, maxout_pool)
-            for size, outputs in zip([4 * pooled_size, *maxout_sizes], maxout_sizes, strict=False)
+        sizes_of_dense = [4 * pooled_size, 4 * hidden, 2 * hidden]
+        self.dense = nn.ModuleList(
+            Maxout(size, outputs, MAXOUT_POOL) if dense == "maxout" else Relu(size, outputs)
+            for size, outputs in pairwise(sizes_of_dense)
         )
-        self.output = nn.Linear([4 * pooled_size, *maxout_sizes][-1], classes)
+        self.output = nn.Linear(sizes_of_dense[-1], classes)
 
     def forward(self, words: WordVectors) -> Tensor:
         """Logits (sentences, classes)."""
@@ -63,8 +70,8 @@ class BiattentiveClassifier(nn.Module):
         compared = torch.cat([encoded, encoded - attended, encoded * attended], dim=-1)
         integrated = self.integrator(compared, words.mask)
         sentence = self.pool(join_output(integrated, words), words.mask)
-        for maxout in self.maxouts:
-            sentence = maxout(self.dropout(sentence))
+        for layer in self.dense:
+            sentence = layer(self.dropout(sentence))
         return self.output(self.dropout(sentence))
 
     def encode(self, words: WordVectors) -> Tensor:
@@ -85,11 +92,21 @@ class Maxout(nn.Module):
 
     def __init__(self, size: int, outputs: int, pool: int) -> None:
         super().__init__()
-        check_size("maxout_sizes", outputs)
-        check_size("maxout_pool", pool)
         self.pool = pool
         self.linear = nn.Linear(size, outputs * pool)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """From (sentences, size) to (sentences, outputs)."""
         return self.linear(vectors).unflatten(-1, (-1, self.pool)).amax(-1)
+
+
+class Relu(nn.Module):
+    """A dense layer of which no output is below 0."""
+
+    def __init__(self, size: int, outputs: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, outputs)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """From (sentences, size) to (sentences, outputs)."""
+        return torch.relu(self.linear(vectors))

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from elmokit.config import make
+from elmokit.config import Precision, State, make
 from elmokit.embedder import Embedder
 from elmokit.formats.fetch import Progress
 
@@ -25,7 +25,13 @@ class BilmReference:
     vocabulary: str | None = None
 
     def load(
-        self, device: str | torch.device | None = None, progress: Progress | None = None
+        self,
+        device: str | torch.device | None = None,
+        progress: Progress | None = None,
+        *,
+        state: State = "zero",
+        warm_runs: int = 1,
+        precision: Precision = "exact",
     ) -> Embedder:
         """Load the model."""
         return Embedder.load(
@@ -34,6 +40,9 @@ class BilmReference:
             vocabulary=self.vocabulary,
             device=device,
             progress=progress,
+            state=state,
+            warm_runs=warm_runs,
+            precision=precision,
         )
 
     def absolute(self) -> BilmReference:

@@ -18,6 +18,8 @@ from elmokit.formats.optimiser_memory import optimiser_tensors, restore_optimise
 if TYPE_CHECKING:
     from elmokit.tasks.training import Trainer
 
+CHECKPOINTS = "checkpoints"
+"""The folder of them, in that of a run."""
 MODEL, OPTIMISER = "model.", "optimiser."
 """What the names of a checkpoint's tensors begin with."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
 from elmokit.config import check_choice, check_number, check_size
+from elmokit.tasks.config import Pool
 from elmokit.tasks.pooling import pool_max, pool_mean
 from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
-
-Pool = Literal["mean", "max"]
 
 
 class PooledClassifier(nn.Module):

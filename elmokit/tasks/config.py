@@ -20,11 +20,15 @@ from elmokit.errors import ConfigError
 from elmokit.settings import change_setting, make_table
 
 Kind = Literal["text", "tags", "pair"]
+"""What a task labels: texts, each word of a sentence, or pairs of texts."""
+Format = Literal["csv", "tsv", "jsonl", "trees", "columns", "conllu"]
 Column = str | int
+"""The name of a column or its number: from 1, or from -1 for the last."""
 ElmoPlace = Literal["none", "input", "output", "both"]
 NetworkName = Literal["pooled", "biattentive", "tagger", "esim"]
 Layers = Literal["mix", "top"] | int
 Pool = Literal["mean", "max"]
+Dense = Literal["maxout", "relu"]
 Optimiser = Literal["adamw"]
 Preset = Literal["small", "paper"]
 Tables = dict[str, dict[str, Any]]
@@ -43,8 +47,8 @@ NAMED_LAYERS = ("mix", "top")
 class FilesConfig:
     """How files of examples are read."""
 
-    format: str | None = None
-    """csv, tsv, jsonl, trees, columns or conllu; None for what the name of a file says."""
+    format: Format | None = None
+    """None for what the name of a file says."""
     encoding: str = "utf-8"
     tokenizer: str | None = None
     """What splits raw text: `default` or `whitespace`; None for what the biLM was trained with."""
@@ -58,11 +62,11 @@ class FilesConfig:
     phrases: bool = False
     """Train on every labelled phrase of SST trees, not on whole sentences alone."""
     shortest_phrase: int = 1
-    """The fewest words of a phrase that is trained on."""
+    """The fewest words of a phrase of SST trees that is trained on."""
 
     def __post_init__(self) -> None:
-        for name in ("format", "encoding"):
-            check_file_name(name, getattr(self, name))
+        check_choice("format", self.format, (None, *get_args(Format)))
+        check_file_name("encoding", self.encoding)
         if self.tokenizer is not None:
             check_choice("tokenizer", self.tokenizer, ("default", "whitespace"))
         check_flag("header", self.header)
@@ -93,10 +97,16 @@ class InputConfig:
     per_direction: bool = False
     """Whether the mix weighs both directions of a layer separately."""
     mix_penalty: float = 0.0
-    """The paper's lambda: a large one keeps the mix near a plain average."""
+    """The paper's lambda: a large one keeps the mix near a plain average. With `per_direction`,
+    whose weights are used as they are, it pulls these to 0, and gamma makes up for it."""
+    layer_norm: bool = False
+    """Normalise each layer over the words of a batch before mixing. A prediction then depends a
+    little on what else is asked."""
     elmo_dropout: float = 0.5
     dropout: float = 0.0
     """Of everything that is joined at the input."""
+    variational: bool = False
+    """Whether that leaves out the same dimensions of every word of a sentence."""
     finetune_bilm: bool = False
     """Train the biLM too. Then its layers are computed anew for every batch."""
 
@@ -104,7 +114,7 @@ class InputConfig:
         check_file_name("static", self.static)
         for name in ("static_trainable", "lowercase", "characters"):
             check_flag(name, getattr(self, name))
-        for name in ("per_direction", "finetune_bilm"):
+        for name in ("per_direction", "finetune_bilm", "layer_norm", "variational"):
             check_flag(name, getattr(self, name))
         check_choice("elmo", self.elmo, get_args(ElmoPlace))
         self._check_layers()
@@ -120,6 +130,8 @@ class InputConfig:
             raise ConfigError("finetune_bilm is true but elmo is 'none'; choose one of them")
 
     def _check_layers(self) -> None:
+        if self.layer_norm and self.per_direction:
+            raise ConfigError("layer_norm is of whole layers, not per_direction; choose one")
         if self.layers != "mix" and self.per_direction:
             raise ConfigError("per_direction weighs all layers, and one was chosen; use 'mix'")
         if self.layers in NAMED_LAYERS:
@@ -148,6 +160,8 @@ class NetworkConfig:
     dropout: float = 0.5
     pool: Pool = "mean"
     """What `pooled` makes of all words."""
+    dense: Dense = "maxout"
+    """What `biattentive` ends in: two maxout layers, or two with relu, as the ELMo paper has it."""
     crf: bool = True
     """Whether a tagger scores whole sequences of tags, or each tag by itself."""
 
@@ -157,6 +171,7 @@ class NetworkConfig:
         check_size("layers", self.layers)
         check_number("dropout", self.dropout, below=1.0)
         check_choice("pool", self.pool, get_args(Pool))
+        check_choice("dense", self.dense, get_args(Dense))
         check_flag("crf", self.crf)
 
 
@@ -248,7 +263,6 @@ class NamedTask(NamedTuple):
     """One task of the catalogue."""
 
     kind: Kind
-    says: str  # in a few words, for people
     presets: Mapping[Preset, Tables]
 
 
@@ -262,6 +276,8 @@ PAPER_TAGGER: Tables = {
         "characters": True,
         "static_trainable": True,
         "elmo_dropout": 0.5,
+        "dropout": 0.5,
+        "variational": True,
         "mix_penalty": 0.1,
     },
     "network": {"name": "tagger", "hidden": 200, "layers": 2, "dropout": 0.5},
@@ -272,7 +288,6 @@ NO_CRF = {"crf": False}
 CATALOGUE: dict[str, NamedTask] = {
     "spam": NamedTask(
         "text",
-        "a text's class, from the mean of its word vectors: spam or ham",
         {
             "small": {
                 "inputs": {"elmo_dropout": 0.1},
@@ -289,7 +304,6 @@ CATALOGUE: dict[str, NamedTask] = {
     ),
     "sst": NamedTask(
         "text",
-        "a sentence's sentiment, with a biattentive classification network",
         {
             "small": {
                 "inputs": {"elmo_dropout": 0.4, "dropout": 0.2, "mix_penalty": 0.001},
@@ -299,19 +313,22 @@ CATALOGUE: dict[str, NamedTask] = {
             "paper": {
                 "files": {"phrases": True, "shortest_phrase": 4},
                 "inputs": {"elmo": "both", "mix_penalty": 0.001},
-                "network": {"name": "biattentive", "hidden": 300, "dropout": 0.5},
+                "network": {
+                    "name": "biattentive",
+                    "hidden": 300,
+                    "dropout": 0.5,
+                    "dense": "relu",
+                },
                 "training": {"epochs": 20, "patience": 5, "learning_rate": 0.0001},
             },
         },
     ),
     "ner": NamedTask(
         "tags",
-        "named entities in a sentence, with a BiLSTM and a CRF",
         {"small": SMALL_TAGGER, "paper": PAPER_TAGGER},
     ),
     "pos": NamedTask(
         "tags",
-        "the part of speech of each word, with a BiLSTM",
         {
             "small": {**SMALL_TAGGER, "network": {**SMALL_TAGGER["network"], **NO_CRF}},
             "paper": {**PAPER_TAGGER, "network": {**PAPER_TAGGER["network"], **NO_CRF}},
@@ -319,7 +336,6 @@ CATALOGUE: dict[str, NamedTask] = {
     ),
     "nli": NamedTask(
         "pair",
-        "whether one sentence follows from another, with ESIM",
         {
             "small": {
                 "inputs": {"elmo_dropout": 0.3, "mix_penalty": 0.001},
@@ -327,7 +343,13 @@ CATALOGUE: dict[str, NamedTask] = {
                 "training": {"epochs": 15, "patience": 4, "rate_factor": 0.5},
             },
             "paper": {
-                "inputs": {"elmo": "both", "mix_penalty": 0.001},
+                "inputs": {
+                    "elmo": "both",
+                    "mix_penalty": 0.001,
+                    "layer_norm": True,
+                    "dropout": 0.5,
+                    "variational": True,
+                },
                 "network": {"name": "esim", "hidden": 300, "dropout": 0.5},
                 "training": {
                     "epochs": 75,
@@ -342,8 +364,8 @@ CATALOGUE: dict[str, NamedTask] = {
         },
     ),
 }
-"""The tasks by name. Sizes `paper` are those of the ELMo paper's supplement; `small` trains in
-minutes on two cores."""
+"""The tasks by name. `paper` follows the ELMo paper's supplement for sst, ner and nli, with the
+differences that docs/tasks.md names; `small` trains in minutes on two cores."""
 
 
 def task_config(
@@ -359,5 +381,10 @@ def task_config(
     task = CATALOGUE[name]
     tables: dict[str, Any] = {table: dict(values) for table, values in task.presets[preset].items()}
     for setting, value in (settings or {}).items():
+        if setting in ("name", "kind"):
+            raise ConfigError(
+                f"{setting} cannot be set: the task's name, here {name!r}, says what it is; "
+                "give another name"
+            )
         change_setting(tables, setting.split("."), value)
     return TaskConfig.from_dict({**tables, "name": name, "kind": task.kind})

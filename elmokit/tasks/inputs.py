@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import NamedTuple, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
@@ -16,17 +16,14 @@ from elmokit.model.bilm import BiLM, Layers, remove_markers
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.reductions import Mix
 from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.config import ElmoPlace, InputConfig
 from elmokit.tasks.layer_store import LayerStore, layer_numbers
+from elmokit.tasks.recurrent import VariationalDropout
 from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.word_vectors import Sizes, WordVectors
 from elmokit.text.characters import Sentence, check_sentences
 from elmokit.text.vocabulary import BEGIN, END
 from elmokit.token_vectors import encode_words
-
-if TYPE_CHECKING:
-    from elmokit.tasks.config import InputConfig
-
-Place = Literal["none", "input", "output", "both"]
 
 
 class BatchLayers(Protocol):
@@ -106,8 +103,10 @@ class TaskInputs(nn.Module):
             at both, each with a mix of its own.
         per_direction: Whether a mix weighs the directions of a layer separately.
         mix_penalty: The paper's lambda, for `penalty()`.
+        layer_norm: Whether a mix normalises each layer over the words of the batch.
         elmo_dropout: Of ELMo's vectors, wherever they join.
         dropout: Of everything that is joined at the input.
+        variational: Whether that leaves out the same dimensions of every word of a sentence.
     """
 
     def __init__(
@@ -116,14 +115,16 @@ class TaskInputs(nn.Module):
         static: StaticVectors | None = None,
         characters: CharacterFeatures | None = None,
         elmo: BatchLayers | None = None,
-        place: Place = "none",
+        place: ElmoPlace = "none",
         per_direction: bool = False,
         mix_penalty: float = 0.0,
+        layer_norm: bool = False,
         elmo_dropout: float = 0.0,
         dropout: float = 0.0,
+        variational: bool = False,
     ) -> None:
         super().__init__()
-        check_choice("elmo", place, get_args(Place))
+        check_choice("elmo", place, get_args(ElmoPlace))
         if (elmo is None) != (place == "none"):
             raise InputError(
                 f"elmo is {place!r} and its layers are {'not ' * (elmo is None)}given; "
@@ -136,12 +137,12 @@ class TaskInputs(nn.Module):
         count = {"none": 0, "input": 1, "output": 1, "both": 2}[place]
         self.mixes: Sequence[Mix]
         self.mixes = nn.ModuleList(  # type: ignore[assignment]
-            new_mix(len(elmo.numbers), per_direction, mix_penalty)
+            new_mix(len(elmo.numbers), per_direction, mix_penalty, layer_norm)
             for _ in range(count)
             if elmo is not None
         )
         self.elmo_dropout = nn.Dropout(elmo_dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = VariationalDropout(dropout) if variational else nn.Dropout(dropout)
         if not self.sizes.at_input:
             raise InputError(
                 f"elmo is {place!r}, and nothing else is given for the network's input; "
@@ -237,8 +238,10 @@ def build_inputs(
         place=config.elmo,
         per_direction=config.per_direction,
         mix_penalty=config.mix_penalty,
+        layer_norm=config.layer_norm,
         elmo_dropout=config.elmo_dropout,
         dropout=config.dropout,
+        variational=config.variational,
     )
 
 
@@ -262,15 +265,16 @@ def layers_for(
     return FrozenLayers(store, numbers)
 
 
-def new_mix(layers: int, per_direction: bool, penalty: float) -> Mix:
+def new_mix(
+    layers: int, per_direction: bool, penalty: float = 0.0, layer_norm: bool = False
+) -> Mix:
     """A mix of so many layers; of one layer, gamma is all that learns."""
-    if layers > 1:
-        kind = DirectionalMix if per_direction else ScalarMix
-        return kind(layers, penalty=penalty)
-    if per_direction:
+    if per_direction and layers == 1:
         raise ConfigError("per_direction weighs all layers, and one was chosen; use layers 'mix'")
-    mix = ScalarMix(layers, penalty=penalty)
-    mix.weights.requires_grad_(False)
+    if per_direction:
+        return DirectionalMix(layers, penalty=penalty)
+    mix = ScalarMix(layers, penalty=penalty, layer_norm=layer_norm)
+    mix.weights.requires_grad_(layers > 1)
     return mix
 
 

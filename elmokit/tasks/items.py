@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from elmokit.errors import FormatError, InputError
@@ -40,6 +40,25 @@ def items_of(
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield read(line, kind, f"{name}, line {number}")
+
+
+def answer_to(item: Item, found: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of the answer: what was given, then what was found.
+
+    What was given under a name that the answer needs is kept with `given_` before it.
+
+    >>> answer_to(Item("line 1", "a", {"text": "a", "label": "ham"}), {"label": "spam"})
+    {'text': 'a', 'given_label': 'ham', 'label': 'spam'}
+    """
+    kept: dict[str, Any] = {}
+    for name, value in item.given.items():
+        if name == "words" and value == found.get(name):
+            continue
+        free = name
+        while free in found or (free != name and free in item.given):
+            free = f"given_{free}"
+        kept[free] = value
+    return kept | dict(found)
 
 
 def _text_item(line: str, kind: Kind, place: str) -> Item:

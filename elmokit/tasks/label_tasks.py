@@ -114,7 +114,11 @@ class TextTask(LabelTask[TextExample, PooledClassifier | BiattentiveClassifier])
         network, classes = self.config.network, len(self.labels)
         if network.name == "biattentive":
             return BiattentiveClassifier(
-                sizes, classes, hidden=network.hidden, dropout=network.dropout
+                sizes,
+                classes,
+                hidden=network.hidden,
+                dropout=network.dropout,
+                dense=network.dense,
             )
         return PooledClassifier(
             sizes, classes, hidden=network.hidden, dropout=network.dropout, pool=network.pool

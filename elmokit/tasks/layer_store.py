@@ -20,11 +20,10 @@ from elmokit.errors import InputError
 from elmokit.formats.fetch import Progress
 from elmokit.model.bilm import Layers
 from elmokit.reductions import Reduction, every_layer
+from elmokit.tasks.examples import Words
 from elmokit.tasks.layer_chunks import Array, Chunk, ChunkFolder
 from elmokit.text.batching import windows
 from elmokit.text.characters import Sentence, check_sentences
-
-Words = tuple[str, ...]
 
 VALUE_BYTES = 4
 CHUNK_BYTES = 256 << 20
@@ -172,7 +171,7 @@ class LayerStore:
     def _open(self, folder: ChunkFolder) -> None:
         """Take up what a folder has, if it is of the same model."""
         with folder.claimed():
-            facts = facts_of(self.embedder, self.numbers)
+            facts = facts_of_layers(self.embedder, self.numbers)
             found = folder.begin(facts)
             check_facts(found, facts, folder.folder)
             self.numbers = tuple(found["layers"])
@@ -295,14 +294,18 @@ def joined(layers: Iterable[Array], values: int) -> Array:
     return row
 
 
-def facts_of(embedder: Embedder, numbers: Sequence[int]) -> dict[str, Any]:
-    """What stored layers depend on, apart from the sentence."""
+def facts_of_bilm(embedder: Embedder) -> dict[str, Any]:
+    """What the layers of a sentence depend on."""
     return {
         "model": embedder.fingerprint(),
         "state": [embedder.state, embedder.warm_runs if embedder.state == "warm" else 1],
         "precision": embedder.precision,
-        "layers": list(numbers),
     }
+
+
+def facts_of_layers(embedder: Embedder, numbers: Sequence[int]) -> dict[str, Any]:
+    """What stored layers depend on, apart from the sentence."""
+    return facts_of_bilm(embedder) | {"layers": list(numbers)}
 
 
 def check_facts(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from elmokit.tasks.examples import Words
-from elmokit.tasks.tags import entity_tag, spans
+from elmokit.tasks.tags import entity_tag, shown_type, spans
 
 Offsets = tuple[int, int]
 
@@ -84,7 +84,8 @@ def entities_of(
         start = None if offsets is None else offsets[span.start][0]
         end = None if offsets is None else offsets[span.end - 1][1]
         shown = " ".join(words[span.start : span.end]) if text is None else text[start:end]
-        found.append(Entity(span.type, shown, span.start, span.end, start, end))
+        entity_type = shown_type(span.type)
+        found.append(Entity(entity_type, shown, span.start, span.end, start, end))
     return tuple(found)
 
 

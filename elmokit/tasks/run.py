@@ -20,15 +20,20 @@ from elmokit.formats.fetch import cache_folder
 from elmokit.formats.files import claim, disk_errors, write_atomically
 from elmokit.formats.json_files import read_object, write_object
 from elmokit.formats.metrics_log import METRICS, read_metrics
-from elmokit.tasks.batches import fixed_part, hold_out, size_of
+from elmokit.tasks.batches import fixed_part, hold_out
 from elmokit.tasks.bilm_reference import BilmReference
-from elmokit.tasks.checkpoints import Progress, fingerprint_of
+from elmokit.tasks.checkpoints import CHECKPOINTS, Progress, fingerprint_of
 from elmokit.tasks.config import MAY_CHANGE, FilesConfig, TaskConfig
 from elmokit.tasks.evaluation import Evaluation, evaluate
-from elmokit.tasks.examples import AnyExample
+from elmokit.tasks.examples import AnyExample, PairExample
 from elmokit.tasks.inputs import build_inputs
 from elmokit.tasks.kinds import KINDS
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.tasks.layer_store import (
+    LayerStore,
+    facts_of_bilm,
+    facts_of_layers,
+    layer_numbers,
+)
 from elmokit.tasks.plots import draw_confusion, draw_curves, draw_mix
 from elmokit.tasks.reports import MixReport, errors_text, mix_reports
 from elmokit.tasks.saved_task import (
@@ -43,7 +48,7 @@ from elmokit.tasks.saved_task import (
 )
 from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.task import AnyTask, TaskModel
-from elmokit.tasks.training import CHECKPOINTS, Trainer
+from elmokit.tasks.training import Trainer
 from elmokit.tasks.watcher import Watcher
 from elmokit.text.tokenizer import load_tokenizer
 from elmokit.token_vectors import check_device
@@ -55,7 +60,13 @@ RESULTS, REPORT = "results.json", "report.txt"
 CURVES, MIX, CONFUSION = "curves.png", "mix.png", "confusion.png"
 LOCK = ".lock"
 WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION)
-FACTS = {"bilm": "biLM", "train": "training data", "dev": "dev data", "static": "static vectors"}
+FACTS = {
+    "bilm": "biLM, or of one in another state or precision",
+    "train": "training data",
+    "dev": "dev data",
+    "static": "static vectors",
+    "trained_words": "set of words whose static vectors learn, to which those of --test belong",
+}
 """What a resumed run must share with its checkpoint, besides the settings."""
 
 
@@ -70,6 +81,17 @@ class Data(NamedTuple):
     def sentences(self) -> list[tuple[str, ...]]:
         """Every sentence of all examples."""
         return [words for part in self for example in part for words in example.sentences]
+
+    @property
+    def learnt_words(self) -> set[str]:
+        """Every word of what a model is trained on and chosen by."""
+        return {
+            word
+            for part in (self.train, self.dev)
+            for example in part
+            for words in example.sentences
+            for word in words
+        }
 
 
 class TaskResult(NamedTuple):
@@ -186,7 +208,7 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
     if resume and not saved:
         raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")
     there = (folder / CONFIG).exists()
-    if there and read_object(folder / CONFIG).get("format") != FORMAT:
+    if (there and not is_task(folder)) or (saved and not there and not is_unfinished_task(folder)):
         raise InputError(f"{folder}: holds something else, not a task; choose another --output")
     if (saved or there) and not resume and not force:
         raise InputError(
@@ -195,8 +217,21 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
         )
 
 
+def is_task(folder: Path) -> bool:
+    """Whether config.json is that of a trained task."""
+    return read_object(folder / CONFIG).get("format") == FORMAT
+
+
+def is_unfinished_task(folder: Path) -> bool:
+    """Whether the newest checkpoint is a task's: other runs keep theirs under the same name."""
+    checkpoint = Checkpoints(folder / CHECKPOINTS).newest()
+    return checkpoint is not None and "kind" in checkpoint.values.get("settings", {})
+
+
 def clear(folder: Path) -> None:
     """Remove what an earlier run wrote, and nothing else."""
+    if not (folder / CONFIG).exists() and not Checkpoints(folder / CHECKPOINTS).steps():
+        return  # files of the same names are somebody else's
     with disk_errors(folder, "removed"):
         for name in WRITTEN:
             (folder / name).unlink(missing_ok=True)
@@ -240,14 +275,17 @@ def read_data(
         return [e for file in as_list(files) for e in kind.read(file, reading, tokenizer)]
 
     train_examples = read(train, config.files)
-    if config.files.phrases:
-        least = config.files.shortest_phrase
-        train_examples = [each for each in train_examples if size_of(each) >= least]
+    # Before any are held out: a rare label may be among those alone.
+    task = kind(config, kind.labels_of(train_examples))
     if dev is not None:
         dev_examples = read(dev, whole)
     else:
-        train_examples, dev_examples = held_out(config, train_examples, watcher)
-    task = kind(config, kind.labels_of(train_examples))
+        if any(kind.reads_phrases(file, config.files) for file in as_list(train)):
+            raise InputError(
+                "phrases of one sentence are too much alike to hold some out; give a dev file "
+                "(--dev)"
+            )
+        train_examples, dev_examples = held_out(train_examples, watcher)
     part = fixed_part(len(train_examples), config.training.fraction)
     data = Data(
         task.prepare([train_examples[number] for number in part]),
@@ -262,14 +300,13 @@ def read_data(
 
 
 def held_out(
-    config: TaskConfig, examples: list[AnyExample], watcher: Watcher
+    examples: list[AnyExample], watcher: Watcher
 ) -> tuple[list[AnyExample], list[AnyExample]]:
     """Training data, and a fixed tenth of it to serve as dev."""
-    if config.files.phrases:
-        raise InputError(
-            "phrases of one sentence are too much alike to hold some out; give a dev file (--dev)"
-        )
-    kept, held = hold_out(len(examples))
+    # Pairs of one first sentence are seldom of one label: seen in training, it gives a label away.
+    kept, held = hold_out(
+        [each.first if isinstance(each, PairExample) else n for n, each in enumerate(examples)]
+    )
     watcher.note(f"no dev file: {len(held):,} of the training examples, a tenth, are held out")
     return [examples[number] for number in kept], [examples[number] for number in held]
 
@@ -306,7 +343,9 @@ def keep_layers(
     layers = config.inputs.layers
     folder = None
     if cache == "disk":
-        folder = cache_folder() / "layers" / f"{used.embedder.fingerprint()[:16]}-{layers}"
+        numbers = layer_numbers(layers, used.embedder.config.layer_count)
+        facts = facts_of_layers(used.embedder, numbers)
+        folder = cache_folder() / "layers" / f"{fingerprint(facts)[:16]}-{layers}"
         watcher.note(f"layers are kept in {folder}")
     store = LayerStore(used.embedder, layers=layers, folder=folder)
     store.add(data.sentences, watcher.layers)
@@ -338,10 +377,14 @@ def facts_of(
     settings["inputs"].pop("static")
     return {
         "settings": settings,
-        "bilm": None if used is None else used.embedder.fingerprint(),
+        "bilm": None if used is None else facts_of_bilm(used.embedder),
         "train": fingerprint_of(data.train),
         "dev": fingerprint_of(data.dev),
-        "static": None if static is None else fingerprint({"words": static.words}),
+        # Those of test words change nothing that is learnt, unless the table itself is.
+        "static": None if static is None else static.fingerprint(data.learnt_words),
+        "trained_words": (
+            static.fingerprint() if static is not None and static.trainable else None
+        ),
     }
 
 
@@ -367,9 +410,11 @@ def run(trainer: Trainer) -> None:
         trainer.train()
     except KeyboardInterrupt:
         steps = trainer.checkpoints.steps()
-        kept = f"step {steps[-1]:,} is saved in {trainer.checkpoints.folder}" if steps else "none"
         raise StoppedError(
-            f"interrupted; the last checkpoint: {kept}; run the same command with --resume"
+            f"interrupted; the last checkpoint: step {steps[-1]:,} is saved in "
+            f"{trainer.checkpoints.folder}; run the same command with --resume"
+            if steps
+            else "interrupted before anything was saved; run the same command again"
         ) from None
 
 

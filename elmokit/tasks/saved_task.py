@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,12 +20,14 @@ from elmokit.formats.files import disk_errors, sha256_of, write_atomically
 from elmokit.formats.json_files import read_object, write_object
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.tasks.bilm_reference import BilmReference
+from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.config import FilesConfig, TaskConfig
 from elmokit.tasks.evaluation import Evaluation, answers, evaluate
 from elmokit.tasks.examples import AnyExample
 from elmokit.tasks.inputs import build_inputs
 from elmokit.tasks.kinds import KINDS
 from elmokit.tasks.labels import Labels
+from elmokit.tasks.layer_store import facts_of_bilm
 from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.task import AnyTask, TaskModel
@@ -40,6 +42,7 @@ WEIGHTS = "weights.safetensors"
 STATIC = "static.json"
 BILM = "bilm"
 """The folder of a biLM that was trained with the task."""
+ITEMS_AT_ONCE = 1000
 OF_BILM = "inputs.elmo.bilm."
 """What the names of its weights begin with, which are not among the task's."""
 
@@ -157,8 +160,11 @@ class TrainedTask:
             )
             write_model(folder / BILM, saved, force=True)
             reference = None
+        facts = facts_of_bilm(embedder)
         return {
-            "sha256": embedder.fingerprint(),
+            "sha256": facts["model"],
+            "state": facts["state"],
+            "precision": facts["precision"],
             "inside": self.config.inputs.finetune_bilm,
             "reference": None if reference is None else reference.absolute().to_dict(),
         }
@@ -173,19 +179,33 @@ class TrainedTask:
                 tagged may have several sentences.
             places: What errors call the items.
         """
+        return list(self.predictions(items, places=places))
+
+    def predictions(
+        self,
+        items: Iterable[Any],
+        *,
+        places: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Prediction]:
+        """What `predict` gives, one after the other, some computed at once.
+
+        All items are looked at before the first is answered, so that a file of static vectors is
+        read once; `progress` is told how far that is, in bytes.
+        """
         if isinstance(items, str):
             raise InputError(f"expected a list of texts, got one; write [{items[:40]!r}]")
         givens = [
             self.task.given(item, self.tokenizer, places[n] if places else f"item {n + 1}")
             for n, item in enumerate(items)
         ]
-        examples = [example for given in givens for example in given.examples]
-        self.look_up(examples)
-        predictions = iter(answers(self.model, examples, self.task.predict))
-        return [
-            self.task.joined(given, list(islice(predictions, len(given.examples))))
-            for given in givens
-        ]
+        self.look_up([example for given in givens for example in given.examples], progress)
+        for start in range(0, len(givens), ITEMS_AT_ONCE):
+            some = givens[start : start + ITEMS_AT_ONCE]
+            examples = [example for given in some for example in given.examples]
+            found = iter(answers(self.model, examples, self.task.predict))
+            for given in some:
+                yield self.task.joined(given, list(islice(found, len(given.examples))))
 
     def evaluate(self, *files: str | Path, reading: FilesConfig | None = None) -> Evaluation:
         """Compare what it says of files of labelled examples with their labels.
@@ -202,18 +222,19 @@ class TrainedTask:
         self.look_up(prepared)
         return evaluate(self.task, self.model, prepared)
 
-    def look_up(self, examples: Sequence[AnyExample]) -> None:
+    def look_up(self, examples: Sequence[AnyExample], progress: Progress | None = None) -> None:
         """Find the static vectors of words that were not in the training data."""
         static = self.model.inputs.static
         if static is not None:
-            static.look_up({w for each in examples for words in each.sentences for w in words})
+            words = {w for each in examples for words in each.sentences for w in words}
+            static.look_up(words, progress)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Read config.json, refusing folders of other things in one line."""
     path = folder / CONFIG
     if not path.exists():
-        if (folder / "checkpoints").is_dir():
+        if (folder / CHECKPOINTS).is_dir():
             raise InputError(f"{folder}: its training is not finished; go on with --resume")
         raise InputError(f"{folder}: holds no trained task; train one: elmo task train")
     values = read_object(path)
@@ -314,13 +335,32 @@ def _load_bilm(
         used = UsedBilm(given, None)
     else:
         reference = given or _stored_reference(about, folder)
-        used = UsedBilm(reference.load(device, progress), reference)
-    if used.embedder.fingerprint() != about.get("sha256"):
+        used = UsedBilm(reference.load(device, progress, **_manner(about, folder)), reference)
+    found = facts_of_bilm(used.embedder)
+    if found["model"] != about.get("sha256"):
         raise InputError(
             f"{folder}: was trained with another biLM than {_described(used.reference)}; "
             "name its own (--model)"
         )
+    for name in ("state", "precision"):
+        if found[name] != about.get(name):
+            raise InputError(
+                f"{folder}: was trained with a biLM whose {name} was {about.get(name)}, and "
+                f"{_described(used.reference)} has {found[name]}; load it likewise"
+            )
     return used
+
+
+def _manner(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """How a biLM must read, beside what it is, for the same layers."""
+    try:
+        state, warm_runs = about["state"]
+        return {"state": state, "warm_runs": warm_runs, "precision": about["precision"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"{folder / CONFIG}: does not say in which state and precision the biLM was read; "
+            "train anew"
+        ) from error
 
 
 def _stored_reference(about: Mapping[str, Any], folder: Path) -> BilmReference:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from elmokit.errors import InputError
 from elmokit.tasks.labels import Labels
-from elmokit.tasks.tags import spans
+from elmokit.tasks.tags import shown_type, spans
 
 
 class Score(Protocol):
@@ -233,9 +233,9 @@ def score_spans(expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[
     there, found, right = Counter[str](), Counter[str](), Counter[str]()
     for expected_tags, predicted_tags in zip(expected, predicted, strict=True):
         expected_spans, predicted_spans = set(spans(expected_tags)), set(spans(predicted_tags))
-        there.update(span.type for span in expected_spans)
-        found.update(span.type for span in predicted_spans)
-        right.update(span.type for span in expected_spans & predicted_spans)
+        there.update(shown_type(span.type) for span in expected_spans)
+        found.update(shown_type(span.type) for span in predicted_spans)
+        right.update(shown_type(span.type) for span in expected_spans & predicted_spans)
     types = sorted(there | found)
     return SpanScore({name: Counts(right[name], found[name], there[name]) for name in types})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -144,6 +145,19 @@ class StaticVectors(nn.Module):
     def words(self) -> list[str]:
         """The words that have a vector, in the order of the table's rows."""
         return list(self._rows)
+
+    def fingerprint(self, words: Iterable[str] | None = None) -> str:
+        """SHA-256 of the vectors that some words have, or all in the table, as they are now."""
+        known = self.words if words is None else self._known(words)
+        sha256 = hashlib.sha256(f"{self.size} {self.lowercase} {sorted(known)}".encode())
+        rows = torch.tensor([self._rows[word] for word in sorted(known)], dtype=torch.long)
+        sha256.update(self.vectors.detach().cpu()[rows].numpy().tobytes())
+        return sha256.hexdigest()
+
+    def _known(self, words: Iterable[str]) -> set[str]:
+        """The forms of words that have a vector."""
+        forms = (form for word in words for form in forms_of(word, self.lowercase))
+        return self._rows.keys() & set(forms)
 
     def __contains__(self, word: str) -> bool:
         return self._row_of(word) != UNKNOWN

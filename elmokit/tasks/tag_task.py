@@ -25,6 +25,7 @@ from elmokit.tasks.tags import (
     entity_tag,
     entity_types,
     scheme_tags,
+    shown_type,
 )
 from elmokit.tasks.task import Given, Task, TaskModel, words_of
 from elmokit.tasks.word_vectors import Sizes
@@ -58,7 +59,8 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
     @property
     def types(self) -> Labels:
         """Outside, and the types of entities."""
-        return Labels((OUTSIDE, *entity_types(self.labels.names)))
+        shown = map(shown_type, entity_types(self.labels.names))
+        return Labels(tuple(dict.fromkeys((OUTSIDE, *shown))))
 
     def prepare(self, examples: Sequence[TaggedSentence]) -> list[TaggedSentence]:
         """Entities as IOBES; every tag being known."""
@@ -187,4 +189,6 @@ def are_entities(names: Sequence[str] | set[str]) -> bool:
 def types_of(tags: Sequence[str]) -> tuple[str, ...]:
     """The type of entity that each word belongs to, or O."""
     parts = (entity_tag(name) for name in tags)
-    return tuple(part.type if part is not None and part.type else OUTSIDE for part in parts)
+    return tuple(
+        OUTSIDE if part is None or part.mark == OUTSIDE else shown_type(part.type) for part in parts
+    )

@@ -28,6 +28,8 @@ SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 OUTSIDE = "O"
 MARKS: dict[Scheme, str] = {"IOB1": "BI", "BIO": "BI", "IOBES": "BIES"}
 """What the tags of entities begin with."""
+UNTYPED = "entity"
+"""What people are shown as the type of entities whose tags name none: B, I and O."""
 
 
 class Span(NamedTuple):
@@ -36,6 +38,15 @@ class Span(NamedTuple):
     type: str
     start: int
     end: int
+
+
+def shown_type(entity_type: str) -> str:
+    """The type of an entity for people.
+
+    >>> shown_type("PER"), shown_type("")
+    ('PER', 'entity')
+    """
+    return entity_type or UNTYPED
 
 
 class Tag(NamedTuple):
@@ -98,23 +109,6 @@ def convert(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
 def convert_sentences(sentences: Iterable[TaggedSentence], scheme: Scheme) -> list[TaggedSentence]:
     """Sentences whose tags are written in another scheme; tags that are no entities are refused."""
     return [_converted(sentence, scheme) for sentence in sentences]
-
-
-def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme | None:
-    """The scheme of sentences' tags, or None if the tags are not those of entities.
-
-    Files have mistakes, so it is the scheme that most sentences keep to. BIO is taken where nothing
-    speaks for another, as in sentences without entities.
-    """
-    distinct = {tuple(tags) for tags in sentences}
-    if any(entity_tag(name) is None for tags in distinct for name in tags):
-        return None
-
-    def legal(scheme: Scheme) -> int:
-        return sum(convert(tags, scheme) == tags for tags in distinct)
-
-    candidates: tuple[Scheme, ...] = ("BIO", "IOB1", "IOBES")
-    return max(candidates, key=legal)  # the first of those that are equal
 
 
 def entity_types(names: Iterable[str]) -> tuple[str, ...]:

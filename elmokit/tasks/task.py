@@ -17,7 +17,7 @@ from elmokit.errors import InputError
 from elmokit.tasks.config import Column, FilesConfig, Kind, TaskConfig
 from elmokit.tasks.examples import AnyExample, Words
 from elmokit.tasks.files.conllu import PartOfSpeech
-from elmokit.tasks.files.reading import FileSettings, read_examples
+from elmokit.tasks.files.reading import FileSettings, format_of, read_examples
 from elmokit.tasks.files.table_columns import TableSettings
 from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.labels import Labels
@@ -75,6 +75,11 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
         return list(examples)
 
     @classmethod
+    def reads_phrases(cls, path: str | Path, files: FilesConfig) -> bool:
+        """Whether a file is one whose phrases are examples, if they are asked for."""
+        return files.phrases and format_of(cls.kind, path, files.format) == "trees"
+
+    @classmethod
     @abstractmethod
     def labels_of(cls, examples: Sequence[AnExample]) -> Labels:
         """The labels that a network trained on examples knows."""
@@ -127,6 +132,7 @@ def file_settings(kind: Kind, files: FilesConfig) -> FileSettings:
         "format": files.format,
         "encoding": files.encoding,
         "phrases": files.phrases,
+        "shortest_phrase": files.shortest_phrase,
     }
     if kind != "tags":
         table = TableSettings(label=files.label, texts=files.texts, header=files.header)

@@ -18,14 +18,13 @@ from elmokit.formats.checkpoints import Checkpoint, Checkpoints
 from elmokit.formats.metrics_log import MetricsLog
 from elmokit.signals import Wish, wish_to_stop
 from elmokit.tasks.batches import epoch_batches, size_of
-from elmokit.tasks.checkpoints import Progress, load_learnt, put_back, take
+from elmokit.tasks.checkpoints import CHECKPOINTS, Progress, load_learnt, put_back, take
 from elmokit.tasks.config import TrainingConfig
 from elmokit.tasks.evaluation import score
 from elmokit.tasks.examples import AnyExample
 from elmokit.tasks.task import AnyTask, TaskModel
 from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
 
-CHECKPOINTS = "checkpoints"
 RATE = "full_rate"
 """Under which an optimiser's group has its learning rate before it is multiplied."""
 
@@ -120,6 +119,8 @@ class Trainer:
         progress = self.progress
         found = score(self.task, self.model, self.dev)
         better = found.main > progress.best
+        # A score of 0 is where taggers begin: they find no entity at all for some epochs.
+        waited = not better and progress.best > 0
         seconds = progress.seconds - progress.epoch_started
         self.progress = progress._replace(
             epoch=progress.epoch + 1,
@@ -127,10 +128,10 @@ class Trainer:
             loss=0.0,
             examples=0,
             epoch_started=progress.seconds,
-            rate=progress.rate if better else progress.rate * self.training.rate_factor,
+            rate=progress.rate * self.training.rate_factor if waited else progress.rate,
             best=found.main if better else progress.best,
             best_epoch=progress.epoch + 1 if better else progress.best_epoch,
-            epochs_since_best=0 if better else progress.epochs_since_best + 1,
+            epochs_since_best=progress.epochs_since_best + 1 if waited else 0,
         )
         epoch, loss = self.progress.epoch, progress.mean_loss
         self.metrics.write(

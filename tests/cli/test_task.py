@@ -144,6 +144,9 @@ def test_files_in_other_words_and_columns_can_be_read(elmo: Elmo, tmp_path: Path
     assert json.loads(out)["dev"]["labels"] == ["ham", "spam"]
     _, out, _ = elmo("task", "evaluate", "mine", "mine.txt", "--json")
     assert json.loads(out)["total"] == 12
+    (tmp_path / "with.tsv").write_text("text\tlabel\ncaf\tham\n")
+    _, out, _ = elmo("task", "evaluate", "mine", "with.tsv", "--header", "--json")
+    assert json.loads(out)["total"] == 1
 
 
 def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
@@ -179,6 +182,8 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
         (["--no-elmo"], "give a file of static vectors (--static FILE)"),
         (["--set", "training.epoch=3"], "unknown setting 'epoch'; did you mean 'epochs'?"),
         (["--set", "rows"], "'rows' is not a setting"),
+        (["--set", "kind=pair"], "kind cannot be set"),
+        (["--set", "name=sst"], "name cannot be set: the task's name, here 'spam'"),
         (["--train", "none.csv"], "none.csv: "),
         (["--static", "none.txt"], "none.txt: "),
         (["--layers", "7"], "layers is 7; use 'mix', 'top', or 0 to 2"),
@@ -254,7 +259,7 @@ def test_raw_text_becomes_json_lines_with_probabilities(
 def test_json_lines_keep_what_else_they_hold_and_go_to_a_file(
     elmo: Elmo, spam: Path, tmp_path: Path
 ) -> None:
-    lines = [{"id": n, "words": ["you", "$$$"]} for n in range(3)]
+    lines = [{"id": n, "words": ["you", "$$$"], "label": "mine"} for n in range(3)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     code, out, _ = elmo("task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
 
@@ -262,6 +267,7 @@ def test_json_lines_keep_what_else_they_hold_and_go_to_a_file(
     answers = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [0, 1, 2]
     assert {answer["label"] for answer in answers} == {"spam"}
+    assert {answer["given_label"] for answer in answers} == {"mine"}
 
 
 def test_a_bad_line_leaves_no_file(elmo: Elmo, spam: Path, tmp_path: Path) -> None:

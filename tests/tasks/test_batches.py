@@ -55,10 +55,14 @@ def test_similar_sizes_are_together() -> None:
     assert wasted < 0.15
 
 
-def test_batches_to_be_read_are_always_the_same() -> None:
+def test_batches_to_be_read_are_within_the_budget_and_always_the_same() -> None:
     found = ordered_batches(SIZES, tokens=100, most=16)
     assert sorted(chain.from_iterable(found)) == list(range(len(SIZES)))
     assert max(map(padded, found)) <= 100
+    largest = [max(SIZES[number] for number in batch) for batch in found]
+    assert largest == sorted(largest, reverse=True)
+    random.seed(len(SIZES))
+    assert ordered_batches(SIZES, tokens=100, most=16) == found
 
 
 def test_a_pair_is_as_large_as_both_its_sentences() -> None:
@@ -73,12 +77,25 @@ def test_a_fraction_is_as_large_as_it_says_and_at_least_one(fraction: float, cou
 
 
 def test_a_tenth_is_held_out_and_the_rest_is_left() -> None:
-    kept, held = hold_out(105)
+    kept, held = hold_out(range(105))
     assert (len(kept), len(held)) == (95, 10)
     assert sorted(kept + held) == list(range(105))
-    assert hold_out(105) == (kept, held)
+    assert hold_out(range(105)) == (kept, held)
+
+
+def test_examples_of_one_group_are_held_out_together() -> None:
+    groups = [number % 40 for number in range(120)]
+    kept, held = hold_out(groups)
+    assert len(held) == 12
+    assert not {groups[n] for n in kept} & {groups[n] for n in held}
+
+
+def test_where_groups_are_large_the_smallest_is_held_out() -> None:
+    assert hold_out(["a"] * 5 + ["b"] * 3 + ["c"] * 4)[1] == [5, 6, 7]
 
 
 def test_nothing_can_be_held_out_of_one_example() -> None:
     with pytest.raises(InputError, match="give a dev file"):
-        hold_out(1)
+        hold_out(["only"])
+    with pytest.raises(InputError, match="share their first sentence"):
+        hold_out(["one", "one"])

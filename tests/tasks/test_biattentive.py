@@ -70,15 +70,17 @@ def test_maxout_keeps_the_largest_of_each_group() -> None:
     assert_same(maxout(vectors), expected)
 
 
-def test_maxout_sizes_are_chosen_by_keyword() -> None:
+def test_dense_layers_are_maxout_or_relu() -> None:
     usual = small_network()
-    assert [layer.linear.out_features // 4 for layer in usual.maxouts] == [16, 8]
-    chosen = BiattentiveClassifier(
-        SIZES, 3, hidden=4, dropout=0.0, maxout_sizes=(7,), maxout_pool=2
-    )
-    assert [layer.linear.out_features for layer in chosen.maxouts] == [14]
-    none = BiattentiveClassifier(SIZES, 3, hidden=4, dropout=0.0, maxout_sizes=())
-    assert none(random_words()).shape == (len(LENGTHS), 3)
+    assert [layer.linear.out_features // 4 for layer in usual.dense] == [16, 8]
+    papers = BiattentiveClassifier(SIZES, 3, hidden=4, dropout=0.0, dense="relu")
+    assert [layer.linear.out_features for layer in papers.dense] == [16, 8]
+    seen = []
+    papers.dense[0].register_forward_hook(lambda *call: seen.append(call[1:]))
+    assert papers(random_words()).shape == (len(LENGTHS), 3)
+    [((vectors,), outputs)] = seen
+    assert_same(outputs, papers.dense[0].linear(vectors).clamp(min=0))
+    assert_every_parameter_learns(papers, papers(random_words()).square().sum())
 
 
 def test_batch_without_words_gives_no_error() -> None:
@@ -115,5 +117,5 @@ def test_new_tensors_are_made_where_the_vectors_are(monkeypatch: pytest.MonkeyPa
 def test_settings_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigError, match="size of the word vectors is 0"):
         small_network(Sizes(0, 4))
-    with pytest.raises(ConfigError, match="maxout_pool is 0"):
-        BiattentiveClassifier(SIZES, 3, hidden=4, dropout=0.0, maxout_pool=0)
+    with pytest.raises(ConfigError, match="dense is 'tanh'"):
+        BiattentiveClassifier(SIZES, 3, hidden=4, dropout=0.0, dense="tanh")  # type: ignore[arg-type]

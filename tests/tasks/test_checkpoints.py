@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ import pytest
 import torch
 from tasks.small_tasks import config
 
+from elmokit.tasks import training
 from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.checkpoints import Progress, fingerprint_of, learnt, put_back, take
 from elmokit.tasks.examples import TextExample
 from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.label_tasks import TextTask
 from elmokit.tasks.labels import Labels
+from elmokit.tasks.scores import Accuracy
 from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.task import TaskModel
 from elmokit.tasks.training import Trainer
@@ -26,9 +29,14 @@ EXAMPLES = [
 ]
 
 
-def trainer(folder: Path, seed: int = 0, trainable: bool = False) -> Trainer:
+def trainer(
+    folder: Path,
+    seed: int = 0,
+    trainable: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> Trainer:
     torch.manual_seed(seed)
-    task = TextTask(config("spam"), Labels(("ham", "spam")))
+    task = TextTask(config("spam", settings), Labels(("ham", "spam")))
     static = StaticVectors(["win"], [[1.0, 2.0]], trainable=trainable)
     inputs = TaskInputs(static=static, characters=CharacterFeatures(filters=4))
     model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
@@ -69,6 +77,29 @@ def test_a_frozen_table_of_static_vectors_is_not_in_a_checkpoint(tmp_path: Path)
     assert "inputs.static.vectors" in learnt(trained.model)
 
 
+def scored(trainer: Trainer, found: float, monkeypatch: pytest.MonkeyPatch) -> Progress:
+    """End an epoch in which dev scored so."""
+    score = Accuracy(("no", "yes"), ((round(found * 100), 100 - round(found * 100)), (0, 0)))
+    monkeypatch.setattr(training, "score", lambda *arguments: score)
+    trainer.step(EXAMPLES)
+    trainer.finish_epoch()
+    return trainer.progress
+
+
+def test_scores_of_nothing_use_up_no_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = trainer(tmp_path, settings={"training.patience": 2, "training.rate_factor": 0.5})
+    for _ in range(4):
+        assert scored(mine, 0.0, monkeypatch).epochs_since_best == 0
+        assert not mine.over()
+    assert mine.progress.rate == 1.0
+    assert scored(mine, 0.5, monkeypatch).best_epoch == 5
+    assert scored(mine, 0.4, monkeypatch).epochs_since_best == 1
+    assert scored(mine, 0.0, monkeypatch).epochs_since_best == 2
+    assert mine.over()
+
+
 def test_mean_loss_of_nothing_is_no_number() -> None:
     assert math.isnan(Progress().mean_loss)
     assert Progress(loss=6.0, examples=4).mean_loss == 1.5
@@ -83,8 +114,17 @@ def test_fingerprint_is_of_the_examples_not_of_their_place() -> None:
 
 @pytest.mark.parametrize("frozen", [True, False])
 def test_matrices_decay_and_vectors_do_not(tmp_path: Path, frozen: bool) -> None:
-    groups = trainer(tmp_path, trainable=not frozen).optimiser.param_groups
-    weights = [weight for group in groups for weight in group["params"]]
-    assert all(weight.requires_grad for weight in weights)
-    assert len({id(weight) for weight in weights}) == len(weights)
-    assert all({w.dim() > 1 for w in group["params"]} in ({True}, {False}) for group in groups)
+    settings = {"training.weight_decay": 0.25}
+    mine = trainer(tmp_path, trainable=not frozen, settings=settings)
+    decay = {
+        id(weight): group["weight_decay"]
+        for group in mine.optimiser.param_groups
+        for weight in group["params"]
+    }
+    expected = {
+        id(weight): 0.25 if weight.dim() > 1 else 0.0
+        for weight in mine.model.parameters()
+        if weight.requires_grad
+    }
+    assert decay == expected
+    assert set(expected.values()) == {0.0, 0.25}

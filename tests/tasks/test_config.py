@@ -47,6 +47,9 @@ def test_paper_has_the_sizes_of_the_supplement() -> None:
     assert (sst.files.phrases, sst.files.shortest_phrase) == (True, 4)
     assert (nli.network.hidden, nli.training.batch_examples) == (300, 32)
     assert (sst.inputs.elmo, nli.inputs.elmo) == ("both", "both")
+    assert (sst.network.dense, nli.inputs.layer_norm) == ("relu", True)
+    for config in (ner, nli):
+        assert (config.inputs.dropout, config.inputs.variational) == (0.5, True)
 
 
 def test_settings_take_the_place_of_the_presets_and_leave_it_as_it_was() -> None:

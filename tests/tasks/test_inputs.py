@@ -15,7 +15,7 @@ from elmokit.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import InputConfig
-from elmokit.tasks.inputs import FrozenLayers, TaskInputs, build_inputs
+from elmokit.tasks.inputs import FrozenLayers, TaskInputs, build_inputs, new_mix
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.word_vectors import Sizes, WordVectors
@@ -406,3 +406,23 @@ def test_texts_and_empty_batches_are_refused() -> None:
         inputs(["The river bank"])
     with pytest.raises(InputError, match="has no sentences"):
         inputs([])
+
+
+def test_variational_dropout_leaves_out_the_same_dimensions_of_every_word() -> None:
+    static = StaticVectors(["a", "b"], [[1.0] * 40, [2.0] * 40])
+    inputs = TaskInputs(static=static, dropout=0.5, variational=True)
+    torch.manual_seed(0)
+    first, second = inputs([["a", "b"]]).at_input[0]
+    assert 0 < (first == 0).sum() < 40
+    assert torch.equal(first == 0, second == 0)
+
+
+def test_layer_norm_reaches_every_mix_and_not_one_per_direction() -> None:
+    assert [new_mix(3, False, layer_norm=each).layer_norm for each in (False, True)] == [
+        False,
+        True,
+    ]
+    with pytest.raises(ConfigError, match="layer_norm is of whole layers"):
+        InputConfig(layer_norm=True, per_direction=True)
+    inputs = build_inputs(InputConfig(elmo="both", layer_norm=True), small_embedder())
+    assert [mix.layer_norm for mix in inputs.mixes] == [True, True]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elmokit.errors import ElmoError
-from elmokit.tasks.items import Item, format_of, items_of
+from elmokit.tasks.items import Item, answer_to, format_of, items_of
 
 
 def items(lines: list[str], kind: Any = "text", item_format: Any = "text") -> list[Item]:
@@ -68,3 +68,17 @@ def test_the_name_says_what_a_file_is() -> None:
     assert [format_of(name) for name in ("a.jsonl", "b.NDJSON", "c.txt", "-")] == [
         "jsonl", "jsonl", "text", "text",
     ]  # fmt: skip
+
+
+def test_answers_keep_what_was_given_under_their_names() -> None:
+    lines = ['{"text": "a", "label": "ham", "given_label": 1}']
+    [item] = items(lines, item_format="jsonl")
+    assert answer_to(item, {"label": "spam"}) == {
+        "text": "a", "given_given_label": "ham", "given_label": 1, "label": "spam",
+    }  # fmt: skip
+
+
+def test_words_that_were_given_are_not_repeated() -> None:
+    [item] = items(['{"words": ["a", "b"], "tags": ["X", "Y"]}'], "tags", "jsonl")
+    found = {"words": ["a", "b"], "tags": ["O", "O"]}
+    assert answer_to(item, found) == {"given_tags": ["X", "Y"], **found}

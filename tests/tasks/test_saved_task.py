@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tasks.small_tasks import (
     GOOD,
     NAMES,
@@ -18,10 +19,15 @@ from tasks.small_tasks import (
     write_examples,
 )
 
+from elmokit import Embedder
 from elmokit.errors import ElmoError, ElmoWarning, InputError
+from elmokit.formats.checkpoints import Checkpoint, Checkpoints
+from elmokit.tasks import saved_task, static_vectors
+from elmokit.tasks.batches import hold_out
 from elmokit.tasks.bilm_reference import BilmReference
-from elmokit.tasks.run import train_task
+from elmokit.tasks.run import read_data, train_task
 from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.watcher import Watcher
 
 ASKED: dict[str, list[Any]] = {
     "spam": ["we see $$$", ["you", "MOTHER"], "win $$$ at home!"],
@@ -150,6 +156,44 @@ def test_static_vectors_of_new_words_are_found_in_their_file(tmp_path: Path) -> 
     with pytest.warns(ElmoWarning, match="is gone, or is another file"):
         one, other = TrainedTask.load(folder).predict([["new"], ["newer"]])
     assert one == other == unknown
+
+
+def test_the_file_of_static_vectors_is_read_once_for_all_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = write_vectors(tmp_path / "vectors.txt", ["the", "we", "one", "other"])
+    settings = ONE_EPOCH | {"inputs.elmo": "none", "inputs.static": str(vectors)}
+    trained = TrainedTask.load(train(tmp_path, "spam", settings, bilm=None).folder)
+    monkeypatch.setattr(saved_task, "ITEMS_AT_ONCE", 1)
+    read = static_vectors.read_word_vectors
+    calls = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return read(*arguments)
+
+    monkeypatch.setattr(static_vectors, "read_word_vectors", counted)
+    one, other, neither = trained.predict([["one"], ["other"], ["neither"]])
+    assert len(calls) == 1
+    assert one != other != neither
+
+
+# State and precision
+
+
+def test_a_task_wants_its_bilm_in_the_state_that_it_was_trained_with(tmp_path: Path) -> None:
+    bilm = write_bilm(tmp_path / "bilm")
+    warm = Embedder.load(bilm, state="warm", warm_runs=3)
+    result = train(tmp_path, "spam", ONE_EPOCH, bilm=warm)
+
+    message = refusal(result.folder, bilm=Embedder.load(bilm))
+    assert "whose state was ['warm', 3]" in message
+    loaded = TrainedTask.load(result.folder, bilm=BilmReference(str(bilm)))
+    assert loaded.bilm is not None
+    assert (loaded.bilm.embedder.state, loaded.bilm.embedder.warm_runs) == ("warm", 3)
+    check_same(loaded.predict(ASKED["spam"]), result.trained.predict(ASKED["spam"]), 1e-5)
+    fast = Embedder.load(bilm, state="warm", warm_runs=3, precision="fast")
+    assert "whose precision was exact" in refusal(result.folder, bilm=fast)
 
 
 # Evaluating
@@ -296,6 +340,28 @@ def test_a_folder_of_a_bilm_is_never_written_into(tmp_path: Path) -> None:
     assert sorted(bilm.iterdir()) == before
 
 
+def write_pretraining_checkpoint(folder: Path) -> None:
+    values = {"progress": {"step": 3}, "settings": {"model": {}, "training": {"rows": 8}}}
+    Checkpoints(folder / "checkpoints").save(Checkpoint(3, {"w": torch.ones(2)}, values))
+    (folder / "metrics.jsonl").write_text('{"step": 3}\n')
+
+
+@pytest.mark.parametrize("flag", ["force", "resume"])
+def test_a_run_of_pretraining_is_neither_replaced_nor_resumed(flag: str, tmp_path: Path) -> None:
+    folder = tmp_path / "pretraining"
+    write_pretraining_checkpoint(folder)
+    with pytest.raises(InputError, match="holds something else, not a task"):
+        train(tmp_path, "spam", ONE_EPOCH, output=folder, **{flag: True})
+    assert Checkpoints(folder / "checkpoints").steps() == [3]
+    assert (folder / "metrics.jsonl").read_text() == '{"step": 3}\n'
+
+
+def test_force_removes_nothing_where_no_run_is(tmp_path: Path) -> None:
+    write_bilm(tmp_path / "spam" / "bilm")
+    result = train(tmp_path, "spam", ONE_EPOCH, force=True)
+    assert (result.folder / "bilm" / "weights.safetensors").exists()
+
+
 def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no checkpoint to resume from"):
         train(tmp_path, "spam", ONE_EPOCH, resume=True)
@@ -309,6 +375,33 @@ def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
 def test_without_a_dev_file_a_tenth_is_held_out(tmp_path: Path) -> None:
     result = train(tmp_path, "spam", ONE_EPOCH, dev=None)
     assert result.examples == {"train": 54, "dev": 6, "test": 0}
+
+
+def test_pairs_of_one_first_sentence_are_held_out_together(tmp_path: Path) -> None:
+    labels = ["entailment", "neutral", "contradiction"]
+    rows = [f"{label}\tpremise {n}\t{label} {n}" for n in range(20) for label in labels]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("label\tpremise\thypothesis\n" + "\n".join(rows) + "\n")
+    _, data = read_data(config("nli"), path, None, None, Watcher())
+    assert (len(data.train), len(data.dev)) == (54, 6)
+    assert not {pair.first for pair in data.train} & {pair.first for pair in data.dev}
+
+
+def test_a_label_that_is_held_out_alone_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "rare.csv"
+    [held] = hold_out(range(10))[1]
+    rows = [f"{'rare' if n == held else 'ham' if n % 2 else 'spam'},we go" for n in range(10)]
+    path.write_text("label,text\n" + "\n".join(rows) + "\n")
+    task, data = read_data(config("spam"), path, None, None, Watcher())
+    assert task.labels.names == ("ham", "rare", "spam")
+    assert [example.label for example in data.dev] == ["rare"]
+
+
+def test_the_shortest_phrase_concerns_trees_alone(tmp_path: Path) -> None:
+    path = write_examples(tmp_path, "spam", "train")
+    settings = {"files.phrases": True, "files.shortest_phrase": 4}
+    _, data = read_data(config("sst", settings), path, None, None, Watcher())
+    assert (len(data.train), len(data.dev)) == (54, 6)
 
 
 def test_a_fraction_keeps_all_labels_and_dev(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from elmokit.tasks.tags import (
     allowed_transitions,
     convert,
     convert_sentences,
-    detect_scheme,
     entity_tag,
     entity_types,
     scheme_tags,
@@ -119,26 +118,6 @@ def test_conversion_keeps_the_entities_and_the_way_back_is_exact(tags, first, se
     assert spans(written) == spans(tags)
     assert convert(written, first) == written
     assert convert(convert(written, second), first) == written
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_scheme_of_sentences_is_detected(scheme: Scheme):
-    assert detect_scheme([["O"], WRITTEN[scheme]]) == scheme
-
-
-def test_sentences_without_entities_are_taken_for_bio():
-    assert detect_scheme([["O", "O"], ["O"]]) == "BIO"
-    assert detect_scheme([]) == "BIO"
-
-
-def test_single_mistake_does_not_change_the_scheme_of_a_file():
-    right = [WRITTEN["IOB1"], ["O", "I-LOC"], ["I-PER", "O"]]
-    assert detect_scheme([*right, ["O", "B-MISC", "I-MISC"]]) == "IOB1"
-
-
-def test_parts_of_speech_have_no_scheme():
-    assert detect_scheme([["O", "B-PER"], ["NOUN"]]) is None
-    assert detect_scheme([["NOUN", "VERB"]]) is None
 
 
 def test_entities_may_be_without_a_type_and_types_may_hold_hyphens():

@@ -253,3 +253,37 @@ def test_entities_are_scored_as_spans_and_confused_by_type() -> None:
 
 def test_types_of_tags() -> None:
     assert types_of(["B-PER", "O", "S-LOC"]) == ("PER", "O", "LOC")
+
+
+# Entities whose tags name no type
+
+
+UNTYPED = sentence("we see Jim Lee at Oslo", "O O B I O B")
+
+
+def test_entities_without_a_type_are_scored_and_confused_as_entities() -> None:
+    task = tagging(UNTYPED)
+    [prepared] = task.prepare([UNTYPED])
+    guess = ("O", "O", "B", "E", "S", "O")
+
+    score = task.score([prepared], [guess])
+    assert score.to_dict()["by_type"]["entity"]["correct"] == 1
+    confusion = task.confusion([prepared], [guess])
+    assert confusion.names == ("O", "entity")
+    assert confusion.matrix == ((2, 1), (1, 2))
+
+
+def test_entities_without_a_type_are_shown_as_entities() -> None:
+    task = tagging(UNTYPED)
+    given = task.given(list(UNTYPED.words), DEFAULT, PLACE)
+    prediction = task._prediction(
+        given.examples[0], ("O", "O", "B", "E", "O", "O"), [[0.2] * 5] * 6
+    )
+    joined = task.joined(given, [prediction])
+    assert joined.tags == ("O", "O", "B", "I", "O", "O")
+    assert joined.entities is not None
+    assert [(e.type, e.text) for e in joined.entities] == [("entity", "Jim Lee")]
+
+
+def test_types_of_untyped_tags() -> None:
+    assert types_of(["B", "O", "I", "S-LOC"]) == ("entity", "O", "entity", "LOC")

@@ -17,11 +17,13 @@ from tasks.small_tasks import (
     config,
     draw_nothing,
     embedder,
+    lively_bilm,
     train,
     weights,
     write_examples,
 )
 
+from elmokit import Embedder
 from elmokit.errors import ConfigError, DivergedError, InputError, StoppedError
 from elmokit.tasks.kinds import KINDS
 from elmokit.tasks.run import train_task
@@ -146,15 +148,24 @@ def test_cached_and_uncached_training_end_alike(
         torch.testing.assert_close(computed[name], value, rtol=0, atol=1e-5)
 
 
-def test_layers_are_computed_once_and_told_of(tmp_path: Path) -> None:
-    told = Listening()
-    elmo = embedder()
+def test_layers_are_computed_once_and_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, elmo = Listening(), embedder()
+    computed: list[tuple[str, ...]] = []
+    embed_as = elmo.embed_as
+
+    def counting(sentences: Any, reduction: Any) -> Any:
+        computed.extend(map(tuple, sentences))
+        return embed_as(sentences, reduction)
+
+    monkeypatch.setattr(elmo, "embed_as", counting)
     train(tmp_path, "spam", SHORT, bilm=elmo, watcher=told)
 
+    assert len(computed) == len(set(computed)) > 50
     done, total = told.words[-1]
-    assert done == total
+    assert done == total == sum(map(len, computed))
     assert len({total for _, total in told.words}) == 1
-    assert elmo.cache_hit_rate < 1  # every word was asked for while layers were computed
 
 
 def test_layers_on_disk_serve_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +279,82 @@ def test_what_is_resumed_must_be_the_same_run(tmp_path: Path) -> None:
     other = write_examples(tmp_path, "spam", "test")
     with pytest.raises(InputError, match="the checkpoint is of another training data"):
         train(tmp_path, "spam", SHORT, train=other, resume=True)
+
+
+def write_vectors(path: Path, words: list[str], scale: float = 1.0) -> str:
+    rows = (f"{word} {scale * n} {scale}\n" for n, word in enumerate(words, start=1))
+    path.write_text("".join(rows))
+    return str(path)
+
+
+PLAIN_WORDS = ["the", "a", "we", "you"]
+
+
+def with_static(path: str, trainable: bool = False) -> dict[str, Any]:
+    return {
+        "training.epochs": 1,
+        "inputs.elmo": "none",
+        "inputs.static": path,
+        "inputs.static_trainable": trainable,
+    }
+
+
+def test_what_is_resumed_must_have_the_same_static_vectors(tmp_path: Path) -> None:
+    first = write_vectors(tmp_path / "first.txt", PLAIN_WORDS)
+    same_words = write_vectors(tmp_path / "other.txt", PLAIN_WORDS, scale=2.0)
+    train(tmp_path, "spam", with_static(first), bilm=None)
+
+    with pytest.raises(InputError, match="the checkpoint is of another static vectors"):
+        train(tmp_path, "spam", with_static(same_words), bilm=None, resume=True)
+    train(tmp_path, "spam", with_static(first), bilm=None, resume=True)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_words_of_the_test_file_matter_only_where_their_vectors_learn(
+    trainable: bool, tmp_path: Path
+) -> None:
+    vectors = write_vectors(tmp_path / "vectors.txt", [*PLAIN_WORDS, "zebra"])
+    (tmp_path / "test.csv").write_text("label,text\nham,a zebra\n")
+    settings = with_static(vectors, trainable)
+    train(tmp_path, "spam", settings, bilm=None, test=tmp_path / "test.csv")
+
+    if trainable:
+        with pytest.raises(InputError, match="to which those of --test belong"):
+            train(tmp_path, "spam", settings, bilm=None, resume=True)
+    else:
+        assert train(tmp_path, "spam", settings, bilm=None, resume=True).test is None
+
+
+def test_what_is_resumed_must_read_with_the_same_state_and_precision(tmp_path: Path) -> None:
+    settings = {"training.epochs": 1}
+    train(tmp_path, "spam", settings)
+    for manner in ({"state": "warm"}, {"precision": "fast"}):
+        other = Embedder(lively_bilm(), tokenizer="default", **manner)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="biLM, or of one in another state or precision"):
+            train(tmp_path, "spam", settings, bilm=other, resume=True)
+
+
+def test_layers_of_another_state_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    settings = {"training.epochs": 1}
+    for name, manner in {"zero": {}, "warm": {"state": "warm"}}.items():
+        elmo = Embedder(lively_bilm(), tokenizer="default", **manner)
+        train(tmp_path, "spam", settings, bilm=elmo, cache="disk", output=tmp_path / name)
+    assert len(list((tmp_path / "cache" / "layers").iterdir())) == 2
+
+
+@pytest.mark.parametrize(("epoch", "message"), [(1, "before anything was saved; run"), (2, "step")])
+def test_two_signals_say_what_can_be_done(epoch: int, message: str, tmp_path: Path) -> None:
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(StoppedError) as stopped:
+        train(tmp_path, "spam", SHORT, watcher=Interrupting(epoch, 1, twice))
+    assert message in str(stopped.value)
+    assert ("--resume" in str(stopped.value)) == (epoch > 1)
 
 
 # When to stop, and what is kept

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from elmokit.config import check_choice
 from elmokit.errors import InputError
+from elmokit.tasks.config import Format, Kind
 from elmokit.tasks.examples import Example
 from elmokit.tasks.files import tables
 from elmokit.tasks.files.columns import read_columns
@@ -28,10 +29,6 @@ from elmokit.tasks.files.lines import ENCODING, suffix
 from elmokit.tasks.files.table_columns import TableSettings
 from elmokit.tasks.files.tables import Tokenize, read_pairs, read_texts
 from elmokit.tasks.files.trees import read_trees
-
-Kind = Literal["text", "tags", "pair"]
-"""What a task labels: texts, each word of a sentence, or pairs of texts."""
-Format = Literal["csv", "tsv", "jsonl", "trees", "columns", "conllu"]
 
 FORMATS: dict[Kind, tuple[Format, ...]] = {
     "text": ("csv", "tsv", "jsonl", "trees"),
@@ -70,7 +67,7 @@ class FileSettings:
         tag: Of CoNLL columns: the column of the tags, likewise.
         part_of_speech: Of CoNLL-U: the universal tags, or the language's own.
         phrases: Of trees: every phrase is an example, not only the sentence.
-        unescape: Of trees: write brackets and slashes as they are in running text.
+        shortest_phrase: Of trees: the fewest words of a phrase.
     """
 
     format: Format | None = None
@@ -80,7 +77,7 @@ class FileSettings:
     tag: int = -1
     part_of_speech: PartOfSpeech = "upos"
     phrases: bool = False
-    unescape: bool = True
+    shortest_phrase: int = 1
 
     def __post_init__(self) -> None:
         check_choice("format", self.format, (None, *get_args(Format)))
@@ -105,10 +102,11 @@ def read_examples(
     check_choice("kind", kind, get_args(Kind))
     settings = settings or FileSettings()
     encoding = settings.encoding
-    match _format(kind, path, settings.format):
+    match format_of(kind, path, settings.format):
         case "trees":
-            phrases, unescape = settings.phrases, settings.unescape
-            return [*read_trees(path, phrases=phrases, unescape=unescape, encoding=encoding)]
+            phrases, shortest = settings.phrases, settings.shortest_phrase
+            found = read_trees(path, phrases=phrases, shortest_phrase=shortest, encoding=encoding)
+            return [*found]
         case "columns":
             return [*read_columns(path, word=settings.word, tag=settings.tag, encoding=encoding)]
         case "conllu":
@@ -119,7 +117,7 @@ def read_examples(
             return [*read(path, options, tokenize=tokenize, format=table, encoding=encoding)]
 
 
-def _format(kind: Kind, path: str | Path, asked_for: Format | None) -> Format:
+def format_of(kind: Kind, path: str | Path, asked_for: Format | None) -> Format:
     """The format that a file is read in."""
     if asked_for is not None:
         if asked_for not in FORMATS[kind]:

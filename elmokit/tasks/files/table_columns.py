@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from elmokit.errors import ConfigError, InputError
+from elmokit.tasks.config import Column
 from elmokit.tasks.files.rows import Row
-
-Column = str | int
-"""The name of a column or its number: from 1, or from -1 for the last."""
 
 USUAL_LABELS = (
     ("label",),
@@ -37,7 +35,6 @@ class TableSettings:
         texts: The column with the text, or the two of a pair; none for those with usual names.
         header: The first line names the columns. If not, they have numbers, and unless others are
             given the label is column 1 and the texts follow it. (JSON lines name their columns.)
-        labelled: The table has labels. If not, its examples are to be predicted.
         skip_labels: Rows with such a label are left out, and a warning counts them; None for the
             "-" of SNLI in a table of pairs.
     """
@@ -45,7 +42,6 @@ class TableSettings:
     label: Column | None = None
     texts: tuple[Column, ...] = ()
     header: bool = True
-    labelled: bool = True
     skip_labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -60,7 +56,7 @@ class TableSettings:
 class Choice(NamedTuple):
     """Where in a row the values are that are used."""
 
-    label: int | None
+    label: int
     texts: tuple[int, ...]
 
 
@@ -76,12 +72,12 @@ def choose_columns(
 
 
 def _choice(row: Row, settings: TableSettings, texts: int) -> Choice:
-    _check_count(row, texts, settings.labelled)
-    label = [_position(_label_column(row, settings), row)] if settings.labelled else []
+    _check_count(row, texts)
+    label = _position(_label_column(row, settings), row)
     positions = [_position(column, row) for column in _text_columns(row, settings, texts)]
-    if len({*label, *positions}) < len(label) + len(positions):
+    if len({label, *positions}) < 1 + len(positions):
         raise InputError(f"{row.named_at}: one column is to be used twice; name different ones")
-    return Choice(label[0] if label else None, tuple(positions))
+    return Choice(label, tuple(positions))
 
 
 def _label_column(row: Row, settings: TableSettings) -> Column:
@@ -101,8 +97,7 @@ def _text_columns(row: Row, settings: TableSettings, texts: int) -> Sequence[Col
     if settings.header:
         usual, what = (USUAL_TEXTS, "the text") if texts == 1 else (USUAL_PAIRS, "two texts")
         return _usual(row, usual, what, "--text-column")
-    first = 2 if settings.labelled else 1
-    return range(first, first + texts)
+    return range(2, 2 + texts)
 
 
 def _usual(row: Row, usual: Iterable[tuple[str, ...]], what: str, flag: str) -> tuple[str, ...]:
@@ -136,9 +131,9 @@ def _position(column: Column, row: Row) -> int:
     return number - 1 if number > 0 else len(row.names) + number
 
 
-def _check_count(row: Row, texts: int, labelled: bool) -> None:
-    needed = ("a label and " if labelled else "") + ("a text" if texts == 1 else "two texts")
-    if len(row.names) < texts + labelled:
+def _check_count(row: Row, texts: int) -> None:
+    needed = f"a label and {'a text' if texts == 1 else 'two texts'}"
+    if len(row.names) < texts + 1:
         raise InputError(
             f"{row.named_at}: has too few columns ({_listed(row.names)}) for {needed}; put commas "
             "between them in a .csv, tabs in a .tsv"

@@ -36,7 +36,7 @@ class _Record(NamedTuple):
     """What is used of a row."""
 
     place: str
-    label: str | None
+    label: str
     texts: tuple[Words, ...]
 
 
@@ -90,8 +90,8 @@ def _records(
     records: list[_Record] = []
     left_out = Counter[str]()
     for row, choice in choose_columns(rows, settings, texts):
-        label = None if choice.label is None else _label(row, choice.label)
-        if label is not None and label in (settings.skip_labels or ()):
+        label = _label(row, choice.label)
+        if label in (settings.skip_labels or ()):
             left_out[label] += 1
             continue
         if label == "":

@@ -3,7 +3,7 @@ r"""Trees of the Stanford Sentiment Treebank: a sentence a line, a label at ever
     (3 (2 It) (4 (2 (2 's) (4 lovely)) (2 .)))
 
 Words are written as in the Penn Treebank, `(` as `-LRB-` and `/` as `\/`. No language model reads
-them so: they are undone unless asked otherwise.
+them so: they are undone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ class Phrase(NamedTuple):
 
 
 def read_trees(
-    path: str | Path, *, phrases: bool = False, unescape: bool = True, encoding: str = ENCODING
+    path: str | Path,
+    *,
+    phrases: bool = False,
+    shortest_phrase: int = 1,
+    encoding: str = ENCODING,
 ) -> list[TextExample]:
     """The sentences of a file, or all of their phrases.
 
@@ -46,15 +50,17 @@ def read_trees(
         path: The file.
         phrases: Every phrase is an example, a sentence before its parts; a phrase that comes once
             more with the same label is left out.
-        unescape: Write brackets, `/` and `*` as they are in running text.
+        shortest_phrase: The fewest words of a phrase, or of a sentence, among phrases.
         encoding: How the file writes characters as bytes.
     """
     examples: list[TextExample] = []
     for line in read_lines(path, encoding):
         if line.text.strip():
-            found = _examples(line, unescape)
+            found = _examples(line)
             examples.extend(found if phrases else [next(found)])
-    return _without_repetitions(examples) if phrases else examples
+    if not phrases:
+        return examples
+    return _without_repetitions(each for each in examples if len(each.words) >= shortest_phrase)
 
 
 def unescaped(word: str) -> str:
@@ -66,11 +72,10 @@ def unescaped(word: str) -> str:
     return BRACKETS.get(word) or ESCAPED.sub(r"\1", word)
 
 
-def _examples(line: Line, unescape: bool) -> Iterator[TextExample]:
+def _examples(line: Line) -> Iterator[TextExample]:
     """The phrases of a line's tree, the whole sentence first."""
-    words, phrases = _parsed(line)
-    if unescape:
-        words = [unescaped(word) for word in words]
+    escaped, phrases = _parsed(line)
+    words = [unescaped(word) for word in escaped]
     for phrase in phrases:
         yield TextExample(tuple(words[phrase.start : phrase.end]), phrase.label, line.place)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import ConfigError, InputError
+from elmokit.tasks.config import Kind
 from elmokit.tasks.examples import PairExample, TaggedSentence, TextExample
-from elmokit.tasks.files.reading import FileSettings, Kind, read_examples
+from elmokit.tasks.files.reading import FileSettings, read_examples
 from elmokit.tasks.files.table_columns import TableSettings
 
 CSV = "label,text\nham,Hello you\n"
@@ -82,12 +83,10 @@ def test_settings_reach_the_reader_of_each_format(tmp_path):
 
     escaped = write(tmp_path, "a.txt", "(3 (2 -LRB-) (3 you))\n")
     assert read_examples("text", escaped)[0].sentences == (("(", "you"),)
-    raw = read_examples("text", escaped, FileSettings(unescape=False, phrases=True))
-    assert [example.sentences for example in raw] == [
-        (("-LRB-", "you"),),
-        (("-LRB-",),),
-        (("you",),),
-    ]
+    phrases = read_examples("text", escaped, FileSettings(phrases=True))
+    assert [example.sentences for example in phrases] == [(("(", "you"),), (("(",),), (("you",),)]
+    long = read_examples("text", escaped, FileSettings(phrases=True, shortest_phrase=2))
+    assert long == phrases[:1]
 
     [columns] = read_examples(
         "tags", write(tmp_path, "a.conll", COLUMNS), FileSettings(word=2, tag=1)

@@ -271,14 +271,6 @@ def test_label_that_is_no_label_is_refused(tmp_path, label):
     )
 
 
-def test_table_to_be_predicted_needs_no_label(tmp_path):
-    unlabelled = TableSettings(labelled=False)
-    assert texts(tmp_path, "a.csv", "text\nhello\n", unlabelled) == [(None, "hello")]
-    headless = TableSettings(labelled=False, header=False)
-    [pair] = read_pairs(write(tmp_path, "b.tsv", "A dog\tAn animal\n"), headless)
-    assert (pair.first, pair.second, pair.label) == (("A", "dog"), ("An", "animal"), None)
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
 def test_header_alone_is_no_example(tmp_path, name):
     contents = "label,text\n" if name == "a.csv" else "label\ttext\n"

@@ -60,10 +60,16 @@ def test_phrase_around_one_phrase_comes_first(tmp_path):
     assert phrases(tmp_path, "(4 (3 (2 fine)))") == [("fine", "4"), ("fine", "3"), ("fine", "2")]
 
 
-def test_escapes_of_the_treebank_are_undone_unless_asked_otherwise(tmp_path):
+def test_escapes_of_the_treebank_are_undone(tmp_path):
     path = write(tmp_path, r"(2 (2 -LRB-) (2 (2 and\/or) (2 (2 \*\*) (2 -RCB-))))")
     assert read_trees(path)[0].words == ("(", "and/or", "**", "}")
-    assert read_trees(path, unescape=False)[0].words == ("-LRB-", r"and\/or", r"\*\*", "-RCB-")
+
+
+def test_short_phrases_are_left_out_where_asked_and_sentences_without_phrases_never(tmp_path):
+    path = write(tmp_path, "(4 (2 a) (4 (2 b) (4 c)))\n(3 d)\n")
+    found = read_trees(path, phrases=True, shortest_phrase=2)
+    assert [example.words for example in found] == [("a", "b", "c"), ("b", "c")]
+    assert len(read_trees(path, shortest_phrase=2)) == 2
 
 
 @pytest.mark.parametrize("word", ["``", "''", "-lrb-", "-LRB-s", "\\", "a\\b", "--"])

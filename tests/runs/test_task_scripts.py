@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmokit.errors import ConfigError
+from elmokit.tasks.config import TaskConfig, task_config
+from runs import sample_efficiency, task_ablations, task_runs, task_table
+
+
+class Trainings:
+    """Stands in for `train_task`: writes results, and remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[TaskConfig, Path, dict[str, Any]]] = []
+
+    def __call__(self, config: TaskConfig, folder: Path, **arguments: Any) -> None:
+        self.asked.append((config, folder, arguments))
+        values = config.to_dict()
+        values["files"]["tokenizer"] = "default"  # what a run fills in
+        folder.mkdir(parents=True, exist_ok=True)
+        results = {"config": values, "test": {"accuracy": 0.5}, "seconds": 1, "seconds_in_all": 120}
+        (folder / "results.json").write_text(json.dumps(results))
+
+
+@pytest.fixture
+def trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainings:
+    stand_in = Trainings()
+    monkeypatch.setattr(task_runs, "train_task", stand_in)
+    monkeypatch.setattr(task_runs, "FOLDER", tmp_path / "tasks")
+    monkeypatch.setattr(task_runs, "version", lambda: "v")
+    monkeypatch.setattr(task_runs, "describe", lambda: "here, today")
+    return stand_in
+
+
+def seeds(trainings: Trainings) -> list[int]:
+    return [config.training.seed for config, _, _ in trainings.asked]
+
+
+def test_a_run_that_is_done_is_not_run_again(trainings: Trainings) -> None:
+    for _ in range(2):
+        task_runs.run_seeds("sick", "ELMo", task_runs.VARIANTS["ELMo"], (1, 2))
+    assert seeds(trainings) == [1, 2]
+
+
+def test_a_run_of_other_settings_is_run_anew(trainings: Trainings) -> None:
+    task_runs.run_seeds("sick", "ELMo", {}, (1,))
+    found = task_runs.run_seeds("sick", "ELMo", {"network.hidden": 7}, (1,))
+
+    assert [arguments["force"] for _, _, arguments in trainings.asked] == [False, True]
+    assert trainings.asked[-1][0].network.hidden == 7
+    assert found.tests == (50.0,)
+
+
+def test_static_vectors_may_lie_elsewhere() -> None:
+    one, other, another = (
+        task_config("spam", settings={"inputs.static": path})
+        for path in ("a/glove.txt", "b/glove.txt", "b/word2vec.txt")
+    )
+    assert task_runs.is_of({"config": one.to_dict()}, other)
+    assert not task_runs.is_of({"config": one.to_dict()}, another)
+    assert not task_runs.is_of({"config": {**one.to_dict(), "unknown": 1}}, one)
+
+
+def test_a_run_that_was_stopped_goes_on_unless_its_settings_were_others(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(config: TaskConfig, folder: Path, **arguments: Any) -> None:
+        trainings(config, folder, **arguments)
+        if arguments["resume"] and config.network.hidden == 7:
+            raise ConfigError("network.hidden is 100 in the checkpoint and 7 here")
+
+    monkeypatch.setattr(task_runs, "train_task", refusing)
+    for seed, settings in ((1, {}), (2, {"network.hidden": 7})):
+        (task_runs.run_folder("sick", "ELMo", seed) / "checkpoints").mkdir(parents=True)
+        task_runs.run_seeds("sick", "ELMo", settings, (seed,))
+
+    done = [(arguments["resume"], arguments["force"]) for _, _, arguments in trainings.asked]
+    assert done == [(True, False), (True, False), (False, True)]
+
+
+def test_the_table_names_the_paper_its_command_and_all_the_time(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_table.main(["sst", "--seeds", "3", "4"])
+
+    out = capsys.readouterr().out
+    assert "NAACL 2018, table 1: previous best" in out
+    assert "| 2.0 | 53.7 | 51.4 | 54.7 |" in out  # 120 seconds, then what the paper has
+    assert "`python -m runs.task_table sst --seeds 3 4`: here, today" in out
+    assert seeds(trainings) == [3, 4] * 3
+
+
+def test_phrases_are_run_with_one_seed_and_the_rest_with_three(trainings: Trainings) -> None:
+    task_table.main(["sst-phrases", "sick"])
+    assert seeds(trainings) == [1] * 3 + [1, 2, 3] * 3
+
+
+def test_the_ablations_are_two_tables_of_one_seed(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_ablations.main(["ner"])
+    out = capsys.readouterr().out
+    assert out.count("`python -m runs.task_ablations ner`: here, today") == 2
+    assert "| input | output | input and output |" in out
+    assert set(seeds(trainings)) == {1}
+
+
+def test_sample_efficiency_is_of_three_parts_of_the_data(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_efficiency.main(["sst", "--seeds", "2"])
+    out = capsys.readouterr().out
+    assert "`python -m runs.sample_efficiency sst --seeds 2`: here, today" in out
+    fractions = [config.training.fraction for config, _, _ in trainings.asked]
+    assert fractions == [0.01, 0.1, 1.0] * 2
+
+
+@pytest.mark.parametrize("main", [task_table.main, task_ablations.main, sample_efficiency.main])
+def test_an_unknown_row_is_wrong_usage_that_names_the_others(
+    main: Callable[[list[str]], None], trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["squad"])
+    assert stopped.value.code == 2
+    assert "no row is called squad; use sst, sst-phrases, ner" in capsys.readouterr().err
+    assert not trainings.asked
