@@ -1,0 +1,305 @@
+"""Texts to vectors of a frozen biLM, each text read once: what Keras and scikit-learn share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+
+from elmokit.adaptors.tensorflow_hub import CHOSEN_MODEL, as_list, is_hub_address, read_spec
+from elmokit.bundled import ENGLISH_SMALL
+from elmokit.config import Precision, check_choice, check_size
+from elmokit.embedder import Embedder
+from elmokit.errors import InputError
+from elmokit.formats.models import MODEL_OF_RUN, Location
+from elmokit.reductions import Vectors
+from elmokit.text.characters import short
+from elmokit.token_vectors import check_device
+
+Spec = Location | tuple[Location, Location] | list[Location] | None
+Locations = tuple[str, ...]
+Split = Literal["spaces", "default"]
+Tokenizer = Split | Callable[[str], Sequence[str]]
+Progress = Callable[[int, int | None], None]
+
+MODELS_AT_ONCE = 2
+READERS_AT_ONCE = 4
+"""How many models stay loaded, and how many memories of texts, for whoever names them next."""
+TEXTS_AT_ONCE = 1024
+"""How many texts are sorted by length together when they are read ahead."""
+MEGABYTE = 1 << 20
+MEAN, MAX = range(2)
+"""The rows of what `pooled` gives."""
+
+
+class LoadedModel(NamedTuple):
+    """A model that all who name it share, since nobody here trains it."""
+
+    embedder: Embedder
+    checksum: str  # of everything that its vectors depend on
+
+
+def locations_of(spec: Spec) -> Locations:
+    """What a spec names, as text: a folder, a name or an address, or options and weights.
+
+    >>> locations_of(None), locations_of(["options.json", "weights.hdf5"])
+    (('english-small',), ('options.json', 'weights.hdf5'))
+    """
+    if spec is None:
+        return (ENGLISH_SMALL,)
+    if isinstance(spec, tuple | list):
+        if len(spec) != 2:
+            raise InputError(f"model has {len(spec)} entries; give (options, weights)")
+        return tuple(os.fspath(location) for location in map(checked_location, spec))
+    return (os.fspath(checked_location(spec)),)
+
+
+def checked_location(location: object) -> Location:
+    """Refuse what is neither text nor a path."""
+    if not isinstance(location, str | Path):
+        raise InputError(f"model is {short(location)}; give a folder, a name, or two files")
+    return location
+
+
+def load_shared(
+    spec: Spec, device: str | torch.device | None = None, precision: Precision = "exact"
+) -> LoadedModel:
+    """Load a model, or give the one that was loaded for the same files before."""
+    locations = locations_of(spec)
+    where = None if device is None else str(check_device(device))
+    return _load(locations, _stamp(locations), where, precision)
+
+
+def unload_models() -> None:
+    """Let go of all models and of what they have read; whoever has one already keeps it."""
+    _load.cache_clear()
+    shared_reader.cache_clear()
+
+
+@lru_cache(maxsize=MODELS_AT_ONCE)
+def _load(
+    locations: Locations, stamp: object, device: str | None, precision: Precision
+) -> LoadedModel:
+    del stamp  # a part of the key: files that have changed are loaded anew
+    check_choice("precision", precision, get_args(Precision))
+    embedder = read_spec(locations[0] if len(locations) == 1 else list(locations))
+    embedder.precision = precision
+    if device is not None:
+        embedder.bilm.to(device)
+    embedder.bilm.requires_grad_(False)
+    return LoadedModel(embedder, embedder.fingerprint())
+
+
+def _stamp(locations: Locations) -> object:
+    """Sizes and times of the files that are named, and what the hub's old address stands for."""
+    chosen = os.environ.get(CHOSEN_MODEL) if any(map(is_hub_address, locations)) else None
+    files = []
+    for path in map(Path, locations):
+        inside = [*path.glob("*"), *(path / MODEL_OF_RUN).glob("*")] if path.is_dir() else [path]
+        files += [(str(file), file.stat()) for file in inside if file.is_file()]
+    return chosen, tuple(sorted((name, about.st_size, about.st_mtime_ns) for name, about in files))
+
+
+def check_checksum(loaded: LoadedModel, expected: str | None, spec: Spec, remedy: str) -> None:
+    """Refuse a model other than the one that something was trained with."""
+    if expected is not None and loaded.checksum != expected:
+        name = " ".join(locations_of(spec))
+        raise InputError(
+            f"{name}: is another model than the one trained with (checksum "
+            f"{loaded.checksum[:12]}…, expected {expected[:12]}…); {remedy}"
+        )
+
+
+def checked_texts(texts: object) -> list[str]:
+    """A list of the texts, one at least, that a list, an array or a column of a table holds."""
+    if isinstance(texts, str | bytes):
+        raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
+    found = as_list(texts, "texts")
+    if not found:
+        raise InputError("there are no texts; give a list of at least one")
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(f"text {number} is {short(text)}, not a string")
+    return found
+
+
+class TextReader:
+    """Reads texts with a model, and remembers their vectors up to a number of megabytes.
+
+    When there is no room for more, the texts that were asked for longest ago are forgotten.
+
+    Args:
+        embedder: The model; it must not be trained meanwhile.
+        split: "spaces": a text is one sentence, its words between spaces, as TF-Hub's module has
+            it. "default": sentences and words are those of the model's own tokenizer, and each
+            sentence is read by itself. Or a function that gives the words of a text.
+        words: Read no more than this many words of a text; None for all.
+        megabytes: How much is remembered; 0 for nothing.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        split: Tokenizer = "default",
+        *,
+        words: int | None = None,
+        megabytes: int = 512,
+    ) -> None:
+        if not callable(split):
+            check_choice("tokenizer", split, get_args(Split))
+        if words is not None:
+            check_size("words", words)
+        check_size("megabytes", megabytes, least=0)
+        self.embedder = embedder
+        self.split = split
+        self.words = words
+        self._layers = Memory(self._read, megabytes * MEGABYTE)
+        self._pooled = Memory(self._read_pooled, megabytes * MEGABYTE)
+
+    def layers(self, texts: Sequence[str]) -> list[Vectors]:
+        """The vectors of each text's words in all layers, as (layers, words, size)."""
+        return self._layers.recall(texts)
+
+    def pooled(self, texts: Sequence[str]) -> list[Vectors]:
+        """The vectors of each text as (2, layers + 1, size): mean and maximum over its words.
+
+        The row after the layers is their average. A text without words is zeros.
+        """
+        return self._pooled.recall(texts)
+
+    def read_ahead(
+        self, texts: Sequence[str], *, pooled: bool, progress: Progress | None = None
+    ) -> None:
+        """Read texts for `layers` or `pooled`, many at once, as far as they can be remembered."""
+        memory = self._pooled if pooled else self._layers
+        distinct = list(dict.fromkeys(texts))
+        for start in range(0, len(distinct), TEXTS_AT_ONCE):
+            memory.recall(distinct[start : start + TEXTS_AT_ONCE])
+            if progress is not None:
+                progress(min(start + TEXTS_AT_ONCE, len(distinct)), len(distinct))
+            if distinct[0] not in memory:  # from here on, what is read would push out these
+                return
+
+    def forget(self) -> None:
+        """Forget all texts."""
+        self._layers.forget()
+        self._pooled.forget()
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """The sentences of a text as lists of words, none of them empty."""
+        if callable(self.split):
+            sentences = [list(self.split(text))]
+        elif self.split == "spaces":
+            sentences = [[word for word in text.split(" ") if word]]
+        else:
+            sentences = self.embedder.split(text)
+        return [sentence for sentence in first_words(sentences, self.words) if sentence]
+
+    def _read(self, texts: Sequence[str]) -> Iterator[Vectors]:
+        """Read texts without remembering any."""
+        split = [self.sentences(text) for text in texts]
+        config = self.embedder.config
+        nothing = np.zeros((config.layer_count, 0, config.vector_size), np.float32)
+        vectors = self.embedder.embed_layers_stream(sentence for text in split for sentence in text)
+        for text in split:
+            found = [next(vectors) for _ in text]
+            yield np.concatenate(found, axis=1) if found else nothing
+
+    def _read_pooled(self, texts: Sequence[str]) -> Iterator[Vectors]:
+        return map(pool_words, self._read(texts))
+
+
+@lru_cache(maxsize=READERS_AT_ONCE)
+def shared_reader(embedder: Embedder, split: Tokenizer, megabytes: int) -> TextReader:
+    """The reader, and its memory, that all with these settings share."""
+    return TextReader(embedder, split, megabytes=megabytes)
+
+
+def first_words(sentences: Iterable[list[str]], limit: int | None) -> Iterator[list[str]]:
+    """Sentences up to a number of words.
+
+    >>> list(first_words([["a", "b"], ["c", "d"]], 3))
+    [['a', 'b'], ['c']]
+    """
+    for sentence in sentences:
+        yield sentence[:limit]
+        if limit is not None:
+            limit = max(limit - len(sentence), 0)
+
+
+def pool_words(layers: Vectors) -> Vectors:
+    """Mean and maximum over words of (layers, words, size): (2, layers + 1, size)."""
+    pooled = np.zeros((2, len(layers) + 1, layers.shape[2]), np.float32)
+    if layers.shape[1]:
+        rows = np.concatenate([layers, layers.mean(0, keepdims=True)])
+        pooled[MEAN], pooled[MAX] = rows.mean(1), rows.max(1)
+    return pooled
+
+
+class Memory:
+    """Remembers the arrays of texts up to a number of bytes; safe from several threads.
+
+    >>> memory = Memory(lambda texts: (np.zeros(len(text)) for text in texts), 200)
+    >>> [len(array) for array in memory.recall(["ab", "c", "ab"])], len(memory)
+    ([2, 1, 2], 2)
+    >>> memory.recall(["def"]), len(memory)
+    ([array([0., 0., 0.])], 2)
+    """
+
+    def __init__(
+        self, compute: Callable[[Sequence[str]], Iterable[Vectors]], most_bytes: int
+    ) -> None:
+        self._compute = compute
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._arrays: OrderedDict[str, Vectors] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._arrays
+
+    def recall(self, texts: Sequence[str]) -> list[Vectors]:
+        """The array of each text; those that are not remembered are computed together."""
+        found: dict[str, Vectors] = {}
+        with self._lock:
+            for text in texts:
+                if text in self._arrays:
+                    self._arrays.move_to_end(text)
+                    found[text] = self._arrays[text]
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        computed = self._compute(missing) if missing else ()
+        for text, array in zip(missing, computed, strict=True):
+            found[text] = array
+            self._remember(text, array)
+        return [found[text] for text in texts]
+
+    def forget(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._arrays.clear()
+            self._bytes = 0
+
+    def _remember(self, text: str, array: Vectors) -> None:
+        with self._lock:
+            if text in self._arrays or bytes_of(text, array) > self._most_bytes:
+                return
+            self._arrays[text] = array
+            self._bytes += bytes_of(text, array)
+            while self._bytes > self._most_bytes:
+                self._bytes -= bytes_of(*self._arrays.popitem(last=False))
+
+
+def bytes_of(text: str, array: Vectors) -> int:
+    """What it takes to remember a text: of a long one, more than its vectors do."""
+    return sys.getsizeof(text) + array.nbytes

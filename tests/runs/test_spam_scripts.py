@@ -1,0 +1,54 @@
+"""Both scripts from end to end, on a few messages and a tiny model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from small_language_models import write_language_model
+
+MESSAGES = [("spam", "win a prize now"), ("ham", "see you at six"), ("ham", "on my way")] * 5
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    lines = ["v1,v2,,,", *(f"{label},{text} {n}" for n, (label, text) in enumerate(MESSAGES))]
+    (tmp_path / "spam.csv").write_text("\n".join(lines))
+    return [str(tmp_path / "spam.csv"), "--model", write_language_model(tmp_path / "model")]
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.parametrize(("head", "epochs"), [("tutorial", 1), ("pooled", 15)])
+def test_keras_prints_a_row_beside_the_tutorials(arguments, head, epochs, capsys):
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    pytest.importorskip("keras", reason="Keras is an extra: elmokit[keras]")
+    from runs.spam_keras import main
+
+    main([*arguments, "--head", head, "--seeds", "2"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "98.03 | 98.03 | 1,508.0 s | 1,508.0 s |" in lines[2]
+    assert lines[3].startswith(f"| Keras, {head} | 12 + 3 | {epochs} | ")
+    assert " ± " in lines[3]
+    assert "commit" in lines[-1]
+    assert f"--head {head} --seeds 2" in lines[-1]
+
+
+def test_scikit_learn_prints_a_row_and_with_folds_all_choices(arguments, capsys):
+    pytest.importorskip("sklearn", reason="scikit-learn is an extra: elmokit[sklearn]")
+    from runs.spam_sklearn import main
+
+    main(arguments)
+    assert "| scikit-learn, all, mean+max | 12 + 3 | " in capsys.readouterr().out
+    main([*arguments, "--folds", "2", "--deduplicate"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.startswith("| scikit-learn, ")]) == 9
+
+
+def test_what_went_wrong_is_one_line(arguments):
+    pytest.importorskip("sklearn", reason="scikit-learn is an extra: elmokit[sklearn]")
+    from runs.spam_sklearn import main
+
+    with pytest.raises(SystemExit, match="folds is 1"):
+        main([*arguments, "--folds", "1"])
