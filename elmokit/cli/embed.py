@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import click
 
 from elmokit.cli.options import ModelCommand, computing_options, load_embedder, model_options
+
+SHAPES_REMEMBERED = "64"
+"""By oneDNN, of products. Every batch has others, and a thousand of them take some 200 MB."""
 
 
 class EmbedCommand(ModelCommand):
@@ -126,6 +130,7 @@ def embed(
       elmo embed "news/*.txt.gz" --split --pool mean --dtype float16 -o news.parquet
       elmo embed reviews.csv --column text --keep id --layers all -o reviews.npz
     """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", SHAPES_REMEMBERED)
     from elmokit.bulk.inputs import InputSettings, open_input
     from elmokit.cli.progress import Embedded
     from elmokit.formats.vector_settings import VectorSettings
