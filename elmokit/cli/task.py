@@ -28,7 +28,7 @@ def task() -> None:
     Example:
       elmo task train spam --train messages.csv -o my-spam
       elmo task evaluate my-spam more-messages.csv
-      echo "You have won a prize" | elmo task predict my-spam -
+      echo "Free entry! Text WIN to 80086 now" | elmo task predict my-spam -
     """
 
 
@@ -282,7 +282,7 @@ def predict(
 
     \b
     Examples:
-      echo "You have won a prize" | elmo task predict my-spam -
+      echo "Free entry! Text WIN to 80086 now" | elmo task predict my-spam -
       elmo task predict my-ner news.txt -o entities.jsonl
     """
     from elmokit.cli.lines import read_lines
