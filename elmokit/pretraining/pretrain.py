@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import torch
 
 from elmokit.config import CharacterEncoderConfig, EncoderConfig
-from elmokit.errors import ElmoWarning, FormatError, InputError, StoppedError
+from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.checkpoints import (
     Checkpoint,
     Checkpoints,
-    check_same_settings,
     fingerprint,
 )
 from elmokit.formats.files import claim
 from elmokit.formats.metrics_log import METRICS, read_metrics
 from elmokit.formats.models import MODEL_OF_RUN
 from elmokit.formats.native import SavedModel, is_native, write_model
+from elmokit.formats.resuming import interrupted, newest_of_run
 from elmokit.language_model import LanguageModel, check_vocabulary
 from elmokit.model.bilm import BiLM
 from elmokit.prediction import Perplexity
@@ -139,13 +139,7 @@ def run(
         trainer.train()
         return finish(trainer, vocabulary, held_out, folder)
     except KeyboardInterrupt:
-        steps = trainer.checkpoints.steps()
-        raise StoppedError(
-            f"interrupted; the last checkpoint: step {steps[-1]:,} is saved in "
-            f"{trainer.checkpoints.folder}; run the same command with --resume"
-            if steps
-            else "interrupted before anything was saved; run the same command again"
-        ) from None
+        raise interrupted(trainer.checkpoints) from None
 
 
 def check_folder(folder: Path, resume: bool) -> None:
@@ -321,16 +315,7 @@ def facts_of(
 
 def go_on(trainer: Trainer) -> None:
     """Restore the newest checkpoint, if it is of this run."""
-    checkpoint = trainer.checkpoints.newest()
-    assert checkpoint is not None  # there was one when the folder was looked at
-    saved, given = checkpoint.values, trainer.facts
-    check_same_settings(saved["settings"], given["settings"], MAY_CHANGE)
-    for name, what in FACTS.items():
-        if saved[name] != given[name]:
-            raise InputError(
-                f"{trainer.checkpoints.folder}: the checkpoint is of another {what}; "
-                "resume with the same files, or choose another --output"
-            )
+    checkpoint = newest_of_run(trainer.checkpoints, trainer.facts, FACTS, MAY_CHANGE)
     trainer.restore(checkpoint)
     trainer.tell(f"resumed at step {checkpoint.step:,}")
 

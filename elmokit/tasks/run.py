@@ -14,12 +14,13 @@ import torch
 
 from elmokit.config import check_choice
 from elmokit.embedder import Embedder
-from elmokit.errors import InputError, StoppedError
-from elmokit.formats.checkpoints import Checkpoints, check_same_settings, fingerprint
+from elmokit.errors import InputError
+from elmokit.formats.checkpoints import Checkpoints, fingerprint
 from elmokit.formats.fetch import cache_folder
 from elmokit.formats.files import claim, disk_errors, write_atomically
 from elmokit.formats.json_files import read_object, write_object
 from elmokit.formats.metrics_log import METRICS, read_metrics
+from elmokit.formats.resuming import interrupted, newest_of_run
 from elmokit.tasks.batches import fixed_part, hold_out
 from elmokit.tasks.bilm_reference import BilmReference
 from elmokit.tasks.checkpoints import CHECKPOINTS, Progress, fingerprint_of
@@ -390,16 +391,7 @@ def facts_of(
 
 def go_on(trainer: Trainer) -> None:
     """Restore the newest checkpoint, if it is of this run."""
-    checkpoint = trainer.checkpoints.newest()
-    assert checkpoint is not None  # there was one when the folder was looked at
-    saved, given = checkpoint.values, trainer.facts
-    check_same_settings(saved["settings"], given["settings"], MAY_CHANGE)
-    for name, what in FACTS.items():
-        if saved[name] != given[name]:
-            raise InputError(
-                f"{trainer.checkpoints.folder}: the checkpoint is of another {what}; "
-                "resume with the same, or choose another --output"
-            )
+    checkpoint = newest_of_run(trainer.checkpoints, trainer.facts, FACTS, MAY_CHANGE)
     trainer.restore(checkpoint)
     trainer.watcher.note(f"resumed in epoch {trainer.progress.epoch + 1}")
 
@@ -409,13 +401,7 @@ def run(trainer: Trainer) -> None:
     try:
         trainer.train()
     except KeyboardInterrupt:
-        steps = trainer.checkpoints.steps()
-        raise StoppedError(
-            f"interrupted; the last checkpoint: step {steps[-1]:,} is saved in "
-            f"{trainer.checkpoints.folder}; run the same command with --resume"
-            if steps
-            else "interrupted before anything was saved; run the same command again"
-        ) from None
+        raise interrupted(trainer.checkpoints) from None
 
 
 def finish(

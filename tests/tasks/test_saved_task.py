@@ -294,7 +294,8 @@ def test_another_bilm_is_refused(spam: Path, tmp_path: Path) -> None:
 
 def test_a_bilm_may_have_moved(spam: Path, tmp_path: Path) -> None:
     same = write_bilm(tmp_path / "same")
-    TrainedTask.load(spam, bilm=BilmReference(str(same))).predict(["we go"])
+    moved = TrainedTask.load(spam, bilm=BilmReference(str(same)))
+    assert moved.predict(["we go"]) == TrainedTask.load(spam).predict(["we go"])
 
 
 def test_a_bilm_made_in_memory_must_be_given_again(tmp_path: Path) -> None:
