@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -24,9 +24,11 @@ ALL = "all"
 class CachedEmbedder:
     """Looks up the vectors of sentences, by their words, in a file that `elmo embed` wrote.
 
-    For training a task on vectors computed once: `embed`, `embed_layers` and `vector_size` are
-    those of `Embedder`. In memory are 16 bytes for each sentence of the file. Calls from several
-    threads and from forked or spawned workers are safe.
+    For training a network of your own on vectors computed once: `embed`, `embed_layers`, both as
+    streams too, and `vector_size` are those of `Embedder`. It has no model, so it embeds nothing
+    that the file does not hold, splits no raw text (`encode`, `tokenize`, `split`), and there is no
+    `bilm` in it. In memory are 16 bytes for each sentence of the file. Calls from several threads
+    and from forked or spawned workers are safe.
 
     Args:
         path: A file of vectors for words, with its sentences, or a folder of such files that the
@@ -73,9 +75,45 @@ class CachedEmbedder:
             )
         return self._find_all(sentences)
 
+    def embed_stream(
+        self, sentences: Iterable[Sentence], layer: Layer = "average"
+    ) -> Iterator[Array]:
+        """The vectors of any number of sentences, one after the other, as arrays (words, size)."""
+        return (self.embed([sentence], layer)[0] for sentence in sentences)
+
+    def embed_layers_stream(self, sentences: Iterable[Sentence]) -> Iterator[Array]:
+        """The vectors of any number of sentences in all layers, as (layers, words, size)."""
+        return (self.embed_layers([sentence])[0] for sentence in sentences)
+
+    def encode(self, texts: Sequence[str], layer: Layer = "average") -> NoReturn:
+        """Refused: raw text is for an `Embedder`."""
+        raise self._no_model("encodes no raw text", "elmo.encode(texts)")
+
+    def tokenize(self, text: str) -> NoReturn:
+        """Refused: raw text is for an `Embedder`."""
+        raise self._no_model("splits no raw text", "elmo.tokenize(text)")
+
+    def split(self, text: str) -> NoReturn:
+        """Refused: raw text is for an `Embedder`."""
+        raise self._no_model("splits no raw text", "elmo.split(text)")
+
+    if not TYPE_CHECKING:  # which would then let any name pass
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"CachedEmbedder has no {name!r}: it looks vectors up in a file, and has no model; "
+                "take an Embedder for that"
+            )
+
     def close(self) -> None:
         """Free the file."""
         self._file.close()
+
+    def _no_model(self, what: str, call: str) -> InputError:
+        return InputError(
+            f"{self.path}: a CachedEmbedder looks sentences up by their words, and {what}; with a "
+            f"model: elmo = Embedder.load(); {call}"
+        )
 
     def _shape(self) -> tuple[int, int]:
         """How many layers each array has, 0 where it is one without a dimension for it; its size.

@@ -250,6 +250,7 @@ class Embedder:
         reduction: Reduction,
         longest: int = LONGEST_WHOLE,
         first_row: int = 0,
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[Vectors]:
         """Embed each sentence as an array of what `reduction` keeps of it; words are not noted.
 
@@ -259,15 +260,19 @@ class Embedder:
 
         A batch for which there is no memory is halved, down to one sentence. In state `carry`
         sentence i continues row `first_row + i`; after an error every row is as it was.
+
+        `progress` is told how many sentences and words each batch has that is done.
         """
         check_size("longest", longest)
         longest = longest if reduction.by_halves else sys.maxsize
         if self.state != "carry" or not sentences:
-            return self._embed_rows(sentences, reduction, longest, None)[0]
+            return self._embed_rows(sentences, reduction, longest, None, progress)[0]
         with self._carry_lock:
             rows = range(first_row, first_row + len(sentences))
             before = self.bilm.state_of_rows(self._carried, rows.stop, next(self.bilm.parameters()))
-            results, after = self._embed_rows(sentences, reduction, longest, before.of_rows(rows))
+            results, after = self._embed_rows(
+                sentences, reduction, longest, before.of_rows(rows), progress
+            )
             assert after is not None  # rows that continue have a state in the end
             self._carried = keep_other_rows(before.with_rows(rows, after), self._carried)
         return results
@@ -309,6 +314,7 @@ class Embedder:
         reduction: Reduction,
         longest: int,
         state: BiLMState | None,
+        progress: Callable[[int, int], None] | None,
     ) -> tuple[list[Vectors], BiLMState | None]:
         """Embed sentences in batches of similar length; rows continue `state` and move it on."""
         results: list[Vectors | None] = [None] * len(sentences)
@@ -328,6 +334,8 @@ class Embedder:
             for number, result in zip(batch, vectors, strict=True):
                 results[number] = result
             state = None if state is None else state.with_rows(batch, after)
+            if progress is not None:
+                progress(len(batch), sum(len(sentences[number]) for number in batch))
         return results, state  # type: ignore[return-value]
 
     def _embed_batch(

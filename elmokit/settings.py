@@ -32,17 +32,17 @@ def change_setting(values: dict[str, Any], names: list[str], value: Any) -> None
         values[names[-1]] = value
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
+def parse_setting(text: str, example: str = "training.rows=64") -> tuple[str, Any]:
     """A setting from the command line, its value read as TOML, or as a text where that fails.
 
-    No value takes the setting away.
+    No value takes the setting away. `example` is what an error shows.
 
     >>> parse_setting("training.rows=64"), parse_setting("training.schedule=cosine")
     (('training.rows', 64), ('training.schedule', 'cosine'))
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise InputError(f"{text!r} is not a setting; write name=value, as in training.rows=64")
+        raise InputError(f"{text!r} is not a setting; write name=value, as in {example}")
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

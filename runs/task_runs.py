@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 from benchmarks.machine import describe
 from benchmarks.text import REPOSITORY
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
-from elmokit.cli.task import Shown
+from elmokit.cli.task_progress import Shown
 from elmokit.errors import ConfigError
 from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.config import TaskConfig, task_config
-from elmokit.tasks.run import RESULTS, train_task
+from elmokit.tasks.results import RESULTS
+from elmokit.tasks.run import train_task
 
 DATA = REPOSITORY.parent / "shared/data"
 GLOVE = DATA / "glove/glove.6B.50d.top50k.txt.gz"

@@ -190,6 +190,27 @@ def test_lone_surrogates_are_dropped_as_models_drop_them(tmp_path: Path, suffix:
     assert CachedEmbedder(path, holds="average").embed([["a\ud800", "b"]])[0].shape == (2, 3)
 
 
+def test_streams_give_what_lists_give(tmp_path: Path) -> None:
+    cached = CachedEmbedder(all_layers(tmp_path / "a.h5"))
+    assert_equal(list(cached.embed_stream(iter(SENTENCES), "top")), cached.embed(SENTENCES, "top"))
+    assert_equal(list(cached.embed_layers_stream(SENTENCES)), cached.embed_layers(SENTENCES))
+
+
+@pytest.mark.parametrize("name", ["encode", "tokenize", "split"])
+def test_raw_text_needs_a_model_and_that_is_one_line(tmp_path: Path, name: str) -> None:
+    cached = CachedEmbedder(all_layers(tmp_path / "a.h5"))
+    with pytest.raises(InputError, match=rf"Embedder\.load\(\); elmo\.{name}") as caught:
+        getattr(cached, name)(["A bank."])
+    assert "\n" not in str(caught.value)
+
+
+def test_what_only_a_model_has_is_told_to_be_missing(tmp_path: Path) -> None:
+    cached: Any = CachedEmbedder(all_layers(tmp_path / "a.h5"))
+    with pytest.raises(AttributeError, match="'bilm': it looks vectors up in a file"):
+        _ = cached.bilm
+    assert not hasattr(cached, "state")
+
+
 def test_last_of_equal_sentences_is_found(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"out{suffix}"
     write_vectors(path, ((["a", "b"], np.full((2, 3), n)) for n in range(5)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -11,6 +11,9 @@ import numpy as np
 
 from elmokit.embedder import Embedder, Vectors
 from elmokit.errors import InputError
+from elmokit.static.vectors import StaticVectors
+
+NARROWEST = 18
 
 
 @dataclass(frozen=True)
@@ -20,9 +23,14 @@ class Occurrence:
     words: tuple[str, ...]
     position: int
 
+    @property
+    def word(self) -> str:
+        """The word as it stands there."""
+        return self.words[self.position]
+
     def __str__(self) -> str:
         before, after = self.words[: self.position], self.words[self.position + 1 :]
-        return " ".join([*before, f"[{self.words[self.position]}]", *after])
+        return " ".join([*before, f"[{self.word}]", *after])
 
 
 @dataclass(frozen=True)
@@ -32,16 +40,18 @@ class Comparison:
     word: str
     occurrences: tuple[Occurrence, ...]
     pairs: tuple[tuple[int, int], ...]
-    cosines: dict[str, tuple[float, ...]]
-    """For each layer by name, the cosine of each pair."""
+    cosines: dict[str, tuple[float | None, ...]]
+    """For each layer by name, the cosine of each pair; None where a word has no static vector."""
 
     def table(self) -> str:
         """As text: the sentences, then a row per layer."""
         lines = [f"{number}: {one}" for number, one in enumerate(self.occurrences, start=1)]
+        width = max(NARROWEST, *(len(layer) + 1 for layer in self.cosines))
         header = "".join(f"{f'{first + 1}-{second + 1}':>9}" for first, second in self.pairs)
-        lines += ["", f"{'cosine':<18}{header}"]
+        lines += ["", f"{'cosine':<{width}}{header}"]
         for layer, cosines in self.cosines.items():
-            lines.append(f"{layer:<18}" + "".join(f"{cosine:9.3f}" for cosine in cosines))
+            cells = ("-" if cosine is None else f"{cosine:.3f}" for cosine in cosines)
+            lines.append(f"{layer:<{width}}" + "".join(f"{cell:>9}" for cell in cells))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,8 +65,17 @@ class Comparison:
         }
 
 
-def compare_occurrences(embedder: Embedder, word: str, sentences: Sequence[str]) -> Comparison:
-    """Compare the first occurrence of `word` in each raw sentence with that in every other."""
+def compare_occurrences(
+    embedder: Embedder | StaticVectors,
+    word: str,
+    sentences: Sequence[str],
+    static: StaticVectors | None = None,
+) -> Comparison:
+    """Compare the first occurrence of `word` in each raw sentence with that in every other.
+
+    With `static`, a row of these vectors comes first: a word has one wherever it stands, so the
+    same spelling gives 1.
+    """
     if len(sentences) < 2:
         raise InputError("give at least two sentences to compare the word in")
     occurrences = tuple(
@@ -66,22 +85,40 @@ def compare_occurrences(embedder: Embedder, word: str, sentences: Sequence[str])
     embedded = embedder.embed_layers([one.words for one in occurrences])
     vectors = [layers[:, one.position] for layers, one in zip(embedded, occurrences, strict=True)]
     pairs = tuple(combinations(range(len(occurrences)), 2))
-    named = {layer: [of_layer(one) for one in vectors] for layer, of_layer in layers_of(embedder)}
-    cosines = {
-        layer: tuple(cosine(values[first], values[second]) for first, second in pairs)
-        for layer, values in named.items()
-    }
+    cosines: dict[str, tuple[float | None, ...]] = {}
+    if static is not None:
+        cosines[static_row(static)] = static_cosines(static, occurrences, pairs)
+    for layer, of_layer in layers_of(embedder):
+        values = [of_layer(one) for one in vectors]
+        cosines[layer] = tuple(cosine(values[first], values[second]) for first, second in pairs)
     return Comparison(word, occurrences, pairs, cosines)
 
 
-def layers_of(embedder: Embedder) -> list[tuple[str, Any]]:
-    """Each row of the comparison: its name, and its vector (size,) from (layers, size)."""
+def layers_of(embedder: Embedder | StaticVectors) -> list[tuple[str, Callable[..., Vectors]]]:
+    """Each row of the comparison: its name, and its vectors (…, size) from (layers, …, size)."""
+    rows: list[tuple[str, Callable[..., Vectors]]]
+    if isinstance(embedder, StaticVectors):
+        return [(static_row(embedder), lambda layers: layers[0])]
     top = embedder.config.lstm_layers
-    rows: list[tuple[str, Any]] = [("layer 0 (static)", lambda layers: layers[0])]
+    rows = [("layer 0 (static)", lambda layers: layers[0])]
     for number in range(1, top + 1):
         name = f"layer {number} (top)" if number == top else f"layer {number}"
         rows.append((name, lambda layers, number=number: layers[number]))
     return [*rows, ("average", lambda layers: layers.mean(0))]
+
+
+def static_row(static: StaticVectors) -> str:
+    """What the row of static vectors is called."""
+    return f"{static.name} (static)"
+
+
+def static_cosines(
+    static: StaticVectors, occurrences: Sequence[Occurrence], pairs: Sequence[tuple[int, int]]
+) -> tuple[float | None, ...]:
+    """The cosine of each pair of words; None where one of them has no static vector."""
+    found = [static.find(one.word) for one in occurrences]
+    both = ((found[first], found[second]) for first, second in pairs)
+    return tuple(None if a is None or b is None else cosine(a, b) for a, b in both)
 
 
 def find_occurrence(word: str, words: Sequence[str], number: int) -> Occurrence:
@@ -96,4 +133,5 @@ def find_occurrence(word: str, words: Sequence[str], number: int) -> Occurrence:
 def cosine(first: Vectors, second: Vectors) -> float:
     """Cosine of the angle between two vectors (size,); 0 where one of them is zero."""
     lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return float(first @ second) / lengths if lengths else 0.0
+    # Rounding may lead a little above 1.
+    return min(1.0, max(-1.0, float(first @ second) / lengths)) if lengths else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -54,6 +54,9 @@ class Computer:
         dtype: "float32", or "float16" as the last step.
         longest: Sentences of more words are read in pieces, with the same result. A mix with layer
             norm, or one that adds the directions, needs them whole.
+
+    Attributes:
+        progress: Told how many sentences and words each batch has that is done.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Computer:
         self.pool = pool
         self.dtype = dtype
         self.longest = longest
+        self.progress: Callable[[int, int], None] | None = None
         self._next_row = 0
         self._counts: Counter[str] = Counter()
         self._taken = self._all_counts()
@@ -92,9 +96,9 @@ class Computer:
     def take_counts(self) -> dict[str, int]:
         """What happened since this was last asked, without what did not.
 
-        `duplicates`: sentences not computed since they had been before. `long_sentences`: those
-        read in pieces, each as often as it occurs. `out_of_memory`: how often there was no memory
-        for a batch. Unusual words by kind.
+        `duplicates`: sentences, blank ones apart, not computed since they had been before.
+        `long_sentences`: those read in pieces, each as often as it occurs. `out_of_memory`: how
+        often there was no memory for a batch. Unusual words by kind.
         """
         counts = self._all_counts()
         taken, self._taken = self._taken, counts
@@ -111,7 +115,7 @@ class Computer:
             return self._converted(sentences, self._continue_rows(sentences))
         places: dict[tuple[str, ...], int] = {}
         place_of = [places.setdefault(tuple(sentence), len(places)) for sentence in sentences]
-        self._counts["duplicates"] += len(sentences) - len(places)
+        self._counts["duplicates"] += sum(map(bool, sentences)) - sum(map(bool, places))
         distinct = list(places)
         arrays = self._converted(distinct, self._embed(distinct))
         return [arrays[place] for place in place_of]
@@ -119,7 +123,7 @@ class Computer:
     def skip(self, sentences: Sequence[Sentence]) -> None:
         """Count sentences that need not be computed: their arrays are known from earlier calls."""
         self._note(sentences)
-        self._counts["duplicates"] += len(sentences)
+        self._counts["duplicates"] += sum(map(bool, sentences))
 
     def state(self) -> StateArrays | None:
         """What `restore` needs to go on after the sentences so far; None if nothing is carried."""
@@ -154,7 +158,9 @@ class Computer:
         reduction = self._reduction()
 
         def embed() -> list[Vectors]:
-            return self.embedder.embed_as(sentences, reduction, self.longest, first_row)
+            return self.embedder.embed_as(
+                sentences, reduction, self.longest, first_row, self.progress
+            )
 
         device = self.embedder.device
         if device.type != "cpu":

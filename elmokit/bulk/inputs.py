@@ -7,10 +7,11 @@
 | `.parquet` | a row; its column is a text or a list of words |
 | any other | a line, which is a text |
 
-All but Parquet may be compressed (`.csv.gz`, `.jsonl.zst`, `.xz`). A text is a sentence whose words
-are separated by blanks, and gives one record, though it be blank. With `split` it is raw text, and
-gives a record for each sentence that the tokenizer finds, so none if it is blank. A list of words
-is a sentence as it is.
+All but Parquet may be compressed (`.csv.gz`, `.jsonl.zst`, `.xz`). `format` says what a stream is,
+or a file whose name does not tell. A text is a sentence whose words are separated by blanks, and
+gives one record, though it be blank. With `tokenize` it is raw text whose words the tokenizer
+finds, and still one record. With `split` it gives a record for each sentence that the tokenizer
+finds, so none if it is blank. A list of words is a sentence as it is.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from elmokit.bulk.lines import STANDARD_INPUT, TextFile, TextStream
+from elmokit.bulk.lines import ENCODING, STANDARD_INPUT, TextFile, TextStream, known_encoding
 from elmokit.bulk.parquet import ParquetFile
-from elmokit.bulk.tables import READERS, Columns, Reader, Row, json_rows
+from elmokit.bulk.raw_text import RawTextHint
+from elmokit.bulk.tables import READERS, Columns, Reader, Row
 from elmokit.config import check_choice
-from elmokit.errors import InputError
+from elmokit.errors import ConfigError, InputError
 from elmokit.text import corpus
 from elmokit.text.corpus import Errors, compression, find_files
 from elmokit.text.tokenizer import load_tokenizer
+
+Format = Literal["text", "jsonl", "csv", "tsv", "parquet"]
 
 PARQUET = ".parquet"
 TABLES = (*READERS, PARQUET)
@@ -64,8 +68,12 @@ class InputSettings:
         column: The column of a table that has the text, or the words; None for "sentence" or
             "text", whichever is there.
         keep: Another column, a text or a whole number, that becomes the `id` of its records.
-        errors: What to do about bytes that are not UTF-8: "strict" refuses them, "replace" reads
-            them as U+FFFD.
+        errors: What to do about bytes that are not of the encoding: "strict" refuses them,
+            "replace" reads them as U+FFFD.
+        tokenize: Texts are raw, and each is one sentence, which is split into words.
+        encoding: How texts are written as bytes; Parquet has its own.
+        format: What the inputs are; None for what their names say.
+        skip_bad_rows: Leave out rows of CSV and TSV with more or fewer fields than columns.
     """
 
     split: bool = False
@@ -73,14 +81,34 @@ class InputSettings:
     column: str | None = None
     keep: str | None = None
     errors: Errors = "strict"
+    tokenize: bool = False
+    encoding: str = ENCODING
+    format: Format | None = None
+    skip_bad_rows: bool = False
 
     def __post_init__(self) -> None:
         load_tokenizer(self.tokenizer)
         check_choice("errors", self.errors, get_args(Errors))
+        check_choice("format", self.format, (None, *get_args(Format)))
+        object.__setattr__(self, "encoding", known_encoding(self.encoding))
+        if self.split and self.tokenize:
+            raise ConfigError(
+                "split makes sentences of a text, tokenize takes it for one; choose one of them"
+            )
+
+    @property
+    def raw(self) -> bool:
+        """Whether a tokenizer finds the words."""
+        return self.split or self.tokenize
+
+    @property
+    def columns(self) -> Columns:
+        """What is used of a table."""
+        return Columns(self.column, self.keep, self.skip_bad_rows)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values; settings that read alike are alike."""
-        return asdict(self) | {"tokenizer": self.tokenizer if self.split else None}
+        return asdict(self) | {"tokenizer": self.tokenizer if self.raw else None}
 
 
 class Source(Protocol):
@@ -139,20 +167,25 @@ class Input:
         settings = replace(self.settings, tokenizer=tokenizer)
         return Input(self._sources, settings, streamed=self.streamed)
 
-    def records(self, start: Place | None = None) -> Iterator[Record]:
+    def records(self, start: Place | None = None, *, hint_at_raw: bool = True) -> Iterator[Record]:
         """The records in order, from the first one at `start` or after it.
 
         What is before is not split into words. A stream can be read only once: to start later in
-        it, give it again from its beginning.
+        it, give it again from its beginning. If text that is read as tokenized looks raw, a warning
+        says so, unless it is not wanted.
         """
         found = start is not None
+        hint = RawTextHint(self._name) if hint_at_raw and not (found or self.settings.raw) else None
         for number, row in self._rows(start or Place(0, 1)):
+            if hint is not None:
+                hint.look_at(row.value)
             for words in self._sentences(row.value):
                 found = True
                 yield Record(words, Place(number, row.line), row.id)
         if not found:
-            where = str(self._sources[0].path) if len(self._sources) == 1 else "the input"
-            raise InputError(f"{where}: holds no sentence; name a file that has some")
+            raise InputError(f"{self._name}: holds no sentence; name a file that has some")
+        if hint is not None:
+            hint.decide()
 
     def identity(self) -> dict[str, Any]:
         """What tells these inputs, read in this way, from others; plain values for JSON.
@@ -166,6 +199,10 @@ class Input:
         if self.streamed:
             inputs = [{"name": str(source.path)} for source in self._sources]
         return {"inputs": inputs, "settings": self.settings.to_dict()}
+
+    @property
+    def _name(self) -> str:
+        return str(self._sources[0].path) if len(self._sources) == 1 else "the input"
 
     def name_of(self, place: Place) -> str:
         """The file, or the stream, that a record comes from."""
@@ -188,10 +225,12 @@ class Input:
 
     def _sentences(self, value: str | list[str]) -> Iterable[list[str]]:
         """The words of each sentence of a row."""
-        if not self.settings.split:
-            return [value.split() if isinstance(value, str) else value]
         if isinstance(value, list):
-            return [value] if value else []
+            return [value] if value or not self.settings.split else []
+        if self.settings.tokenize:
+            return [[token.text for token in self._tokenizer.words(value)]]
+        if not self.settings.split:
+            return [value.split()]
         sentences = self._tokenizer.sentences(value)
         return ([token.text for token in tokens] for tokens in sentences)
 
@@ -204,7 +243,8 @@ def open_input(names: Sequence[str], settings: InputSettings) -> Input:
 
     Args:
         names: Files, globs (`**` too) and folders; or "-" for standard input, or one pipe. A stream
-            is text, or JSON lines where `settings` name a column. No file is read twice.
+            is of the format that `settings` name; without one it is text, or JSON lines where they
+            name a column. No file is read twice.
         settings: How to read them.
     """
     if isinstance(names, str):
@@ -243,25 +283,35 @@ def text_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]
 
 
 def _source(path: Path, settings: InputSettings) -> Source:
-    columns = Columns(settings.column, settings.keep)
     compressed = compression(path)
     kind = (path.with_suffix("") if compressed else path).suffix.lower()
+    if settings.format is not None:
+        kind = f".{settings.format}"
     if kind == PARQUET:
         if compressed:
             raise InputError(f"{path}: a Parquet file inside a .{compressed} file; decompress it")
-        return ParquetFile(path, columns, settings.errors)
-    if kind not in READERS and columns != Columns():
-        raise InputError(
-            f"{path}: is plain text, which has no columns; ask for none (--column, --keep), or "
-            f"name a table: {', '.join(TABLES)}"
-        )
-    return TextSource(TextFile(path, settings.errors), columns, READERS.get(kind, text_rows))
+        return ParquetFile(path, settings.columns, settings.errors)
+    text = TextFile(path, settings.errors, settings.encoding)
+    return TextSource(text, settings.columns, _reader(kind, path, settings))
 
 
 def _stream(name: str, settings: InputSettings) -> Source:
-    columns = Columns(settings.column, settings.keep)
-    reader = text_rows if columns == Columns() else json_rows
-    return TextSource(TextStream(name, settings.errors), columns, reader)
+    text = TextStream(name, settings.errors, settings.encoding)
+    if settings.format == "parquet":
+        raise InputError(f"{text.path}: is a stream, which Parquet cannot be; save it in a file")
+    columns = (settings.column, settings.keep) != (None, None)
+    kind = settings.format or ("jsonl" if columns else "text")
+    return TextSource(text, settings.columns, _reader(f".{kind}", text.path, settings))
+
+
+def _reader(kind: str, path: Path, settings: InputSettings) -> Reader:
+    """What reads a kind of text; plain text has no columns to ask for."""
+    if kind not in READERS and (settings.column, settings.keep) != (None, None):
+        raise InputError(
+            f"{path}: is plain text, which has no columns; ask for none (--column, --keep), name a "
+            f"table ({', '.join(TABLES)}), or say what it is (--format)"
+        )
+    return READERS.get(kind, text_rows)
 
 
 def _is_stream(name: str) -> bool:

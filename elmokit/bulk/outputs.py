@@ -24,7 +24,7 @@ def check_output(
 
     Args:
         output: Its name.
-        resume: It may be there if its parts are, too.
+        resume: It may be there: if its parts are not, `finished.finished_before` has the word.
         force: It may be there.
         folder: It is to be a folder, not a file.
     """
@@ -38,11 +38,13 @@ def check_output(
         raise InputError(f"{output}: is a folder; give the name of a file")
     if target.is_dir() and force:
         check_replaceable(Path(os.path.realpath(target)), output, force)
-    if there and not force and not (resume and begun):
-        if resume:
+    if there and not force:
+        if not resume:
+            raise InputError(
+                f"{output}: is there already; choose another name, or force it (--force)"
+            )
+        if not begun:
             remove_doomed(parts)  # all that a kill can have left to do
-        done = "is whole already" if resume else "is there already"
-        raise InputError(f"{output}: {done}; choose another name, or force it (--force)")
 
 
 def check_not_appeared(output: str | Path, parts: Path) -> None:

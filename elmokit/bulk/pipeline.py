@@ -22,6 +22,7 @@ import torch
 
 from elmokit.bulk.compute import Array, Computer
 from elmokit.bulk.duplicates import Occurrence, Seen
+from elmokit.bulk.finished import finished_before, remembering
 from elmokit.bulk.inputs import Input, Record
 from elmokit.bulk.outputs import (
     check_not_appeared,
@@ -72,7 +73,7 @@ def embed_files(
         settings: What to make of each sentence.
         resume: Go on with a run of the same input, model and settings that was cut short.
         force: Replace the output, or what is left of another run.
-        report: Told how far the work is, after every part.
+        report: Told how far the work is, after every batch.
     """
     settings = settings or VectorSettings()
     check_output(output, resume=resume, force=force)
@@ -81,7 +82,9 @@ def embed_files(
     layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
     computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
     facts = facts_of(embedder, source, settings)
-    settings = described(settings, embedder, facts["model"])
+    if resume and not force and (finished_run := finished_before(output, source, facts)):
+        return finished_run
+    settings = remembering(described(settings, embedder, facts["model"]), facts)
     target = target_of(output)
     spool = Spool(target, facts, pooled=settings.pooled)
     started = time.perf_counter()
@@ -140,6 +143,9 @@ class Run:
         self.report = report
         self.totals = Counter(finished.totals)
         self.words_here = 0
+        self._in_part = Counter[str]()  # what is computed of the part under way
+        self._part_end = self._part_words = 0
+        computer.progress = self.tell_batch
         self._started = time.perf_counter()
         self._position = finished.position
         self._carries = embedder.state == "carry"
@@ -159,14 +165,20 @@ class Run:
             ThreadPoolExecutor(1, "write") as writer,
         ):
             for part in parts:
-                before = self.embedder.words_known()
-                arrays = self.arrays_of(part, seen)
-                self.count(part)
-                self.keep(part, arrays, self.embedder.words_learnt(before), writer)
-                self.tell(part.position)
+                self.compute_part(part, seen, writer)
                 count += 1
             self.wait()
         return count
+
+    def compute_part(self, part: Part, seen: Seen, writer: ThreadPoolExecutor) -> None:
+        """Compute one part, and have it written; its arrays are let go when they are."""
+        before = self.embedder.words_known()
+        self._part_end = part.position
+        self._part_words = sum(len(record.words) for record in part.records)
+        arrays = self.arrays_of(part, seen)
+        self.count(part)
+        self.keep(part, arrays, self.embedder.words_learnt(before), writer)
+        self.tell(part.position)
 
     def assembled(self, parts: int) -> Iterator[Item]:
         """Every sentence with its array; reports how many of them are in the output."""
@@ -214,6 +226,7 @@ class Run:
 
     def count(self, part: Part) -> None:
         """Add a part to the totals."""
+        self._in_part.clear()
         self.check_ids(part)
         words = sum(len(record.words) for record in part.records)
         self.words_here += words
@@ -257,17 +270,28 @@ class Run:
             self._pending.result()
             self._pending = None
 
+    def tell_batch(self, sentences: int, words: int) -> None:
+        """Report, in the middle of a part, that some more of its sentences are computed."""
+        self._in_part.update(sentences=sentences, words=words)
+        size = self._part_end - self._position
+        share = self._in_part["words"] / max(1, self._part_words)
+        self.report_at(self._position + int(size * share))
+
     def tell(self, position: int, written: int = 0) -> None:
-        """Report how far the work is."""
+        """Report how far the work is, after a part."""
         self._position = position
+        self.report_at(position, written)
+
+    def report_at(self, position: int, written: int = 0) -> None:
+        """Report how far the work is."""
         if self.report is None:
             return
         _, size = self.source.position()
         self.report(
             Progress(
-                sentences=self.totals["sentences"],
-                words=self.totals["words"],
-                words_here=self.words_here,
+                sentences=self.totals["sentences"] + self._in_part["sentences"],
+                words=self.totals["words"] + self._in_part["words"],
+                words_here=self.words_here + self._in_part["words"],
                 seconds=time.perf_counter() - self._started,
                 first_position=self.finished.position,
                 position=position,

@@ -21,6 +21,7 @@ from typing import Any
 
 from elmokit.bulk.arrivals import Arrivals
 from elmokit.bulk.compute import Computer
+from elmokit.bulk.finished import finished_before, remembering
 from elmokit.bulk.inputs import Input
 from elmokit.bulk.outputs import (
     check_not_appeared,
@@ -86,8 +87,10 @@ def embed_with_ray(
     target = Path(os.path.abspath(target_of(output)))
     facts = ray_facts(embedder, source, settings)
     spool = Spool(target, facts, pooled=settings.pooled)
+    if resume and not force and (finished_run := finished_before(output, source, facts)):
+        return finished_run
     worker = {
-        "settings": described(settings, embedder, facts["model"]),
+        "settings": remembering(described(settings, embedder, facts["model"]), facts),
         "folder": spool.folder,
         "device": embedder.device.type,
     }

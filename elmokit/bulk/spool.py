@@ -12,18 +12,20 @@ import glob
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 from numpy.typing import NDArray
 
+from elmokit.bulk.differences import difference
 from elmokit.bulk.duplicates import INDEX
 from elmokit.bulk.inputs import Place, Record
 from elmokit.errors import FormatError, InputError
@@ -135,9 +137,8 @@ class Spool:
             state: What state `carry` remembers.
         """
         with write_folder_atomically(self._path(part.number), force=True) as folder:
-            values = np.stack(arrays) if self.pooled else np.concatenate(arrays, axis=-2)
-            save_array(folder / VALUES, values)
-            save_array(folder / TOKEN_VECTORS, learnt.vectors)
+            save_joined(folder / VALUES, arrays, self.pooled)
+            save_array(folder / TOKEN_VECTORS, learnt.vectors.shape, [learnt.vectors])
             known = {"words": learnt.words, "afresh": learnt.afresh}
             write_object(known, folder / WORDS, indent=None)
             if state is not None:
@@ -241,26 +242,37 @@ class Spool:
         before = found.get("facts", {})
         for name in (*self.facts, *before):
             if before.get(name) != self.facts.get(name):
+                found_here = difference(before.get(name), self.facts.get(name))
                 raise InputError(
-                    f"{self.folder}: was begun with other {name}; resume with the same command, "
-                    "or begin anew (--force)"
+                    f"{self.folder}: was begun with other {name} ({found_here}); resume with the "
+                    "same command, or begin anew (--force)"
                 )
 
 
-class OnlyWritten:
-    """A file of which NumPy sees but `write`.
+def save_joined(path: Path, arrays: Sequence[Array], pooled: bool) -> None:
+    """Write arrays as one: stacked, or joined along their words. No copy of all is made."""
+    first = arrays[0]
+    if pooled:
+        save_array(path, (len(arrays), *first.shape), arrays)
+        return
+    *leading, _, size = first.shape
+    words = sum(array.shape[-2] for array in arrays)
+    pieces = (array[layer] for layer in np.ndindex(*leading) for array in arrays)
+    save_array(path, (*leading, words, size), pieces)
 
-    Into what it knows for a file it writes by itself, and does not tell why the disk refused.
+
+def save_array(path: Path, shape: tuple[int, ...], pieces: Iterable[Array]) -> None:
+    """Write an array as `.npy`, of pieces that follow each other in memory's order.
+
+    Where the disk refuses, the error has the system's number, as it has not from `np.save`.
     """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.write = file.write
-
-
-def save_array(path: Path, array: Array) -> None:
-    """Write an array as `.npy`; where the disk refuses, the error has the system's number."""
     with open(path, "wb") as file:
-        np.save(OnlyWritten(file), array, allow_pickle=False)
+        for number, piece in enumerate(pieces):
+            if number == 0:
+                descr = dtype_to_descr(piece.dtype)
+                header = {"descr": descr, "fortran_order": False, "shape": shape}
+                write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(piece).data)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from elmokit.plurals import counted
+
 UNUSUAL = "unusual: "
 """Begins the names of totals that count unusual words, by kind."""
 
@@ -59,6 +61,7 @@ class Summary:
     seconds: float = 0.0
     words_per_second: float = 0.0
     peak_memory_bytes: int | None = None
+    already_finished: bool = False  # by an earlier run; only its sentences are counted here
 
     @classmethod
     def of(
@@ -77,7 +80,7 @@ class Summary:
             for name, count in totals.items()
             if name.startswith(UNUSUAL) and count
         }
-        counts = {
+        counts: dict[str, Any] = {
             name: totals.get(name, 0)
             for name in (
                 "sentences",
@@ -105,6 +108,9 @@ class Summary:
 
     def describe(self) -> str:
         """One line."""
+        if self.already_finished:
+            sentences = counted(self.sentences, "sentence")
+            return f"{self.output}: already finished, with {sentences}; nothing is left to do"
         phrases = [
             counted(self.sentences, "sentence")
             + (f" ({self.blank:,} blank)" if self.blank else ""),
@@ -120,15 +126,6 @@ class Summary:
             phrases.append(f"{counted(self.out_of_memory, 'time')} out of memory, and tried again")
         phrases.append(f"{self.seconds:.1f} s, {self.words_per_second:,.0f} words/s")
         return f"{self.output}: {', '.join(phrases)}"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "word"), counted(2000, "word")
-    ('1 word', '2,000 words')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def peak_memory() -> int | None:

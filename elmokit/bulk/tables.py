@@ -1,25 +1,30 @@
 """Rows of JSON lines, CSV and TSV files: the column with the text, and one that is kept.
 
 A row has the number of the line on which it starts. Lines with nothing on them are no rows, as for
-other readers of these files; a row whose text is blank or missing (`null`) is one without words.
+other readers of these files; a row whose text is blank or missing (`null`) is one without words. A
+row of CSV or TSV with more or fewer fields than columns is refused, or left out if that is asked
+for.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from elmokit.bulk.lines import TextFile
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.plurals import counted
 from elmokit.text.corpus import LONGEST_LINE_BYTES
 
 USUAL_COLUMNS = ("sentence", "text")
 COLUMNS_SHOWN = 20
 WORD_SHOWN = 40
 LARGEST_ID = 1 << 63  # what a column of whole numbers can hold, in every format
+SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 
 
 class Row(NamedTuple):
@@ -38,10 +43,13 @@ class Columns:
         column: The one with the text or the words; None for "sentence" or "text", whichever the
             table has.
         keep: The one whose value becomes the `id` of a record, or None.
+        skip_bad_rows: Leave out rows of CSV and TSV that have more or fewer fields than there are
+            columns; a warning counts them.
     """
 
     column: str | None = None
     keep: str | None = None
+    skip_bad_rows: bool = False
 
     def choose(self, names: Sequence[str], place: str) -> str:
         """The column with the text, in a table that has the columns `names`."""
@@ -69,7 +77,7 @@ def json_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]
 
 def csv_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]:
     """The rows of a CSV file from line `start` on; the first line names the columns."""
-    return _rows_of_fields(text, _csv_fields(text), columns, start)
+    return _rows_of_fields(text, _csv_fields(text), columns, start, ",")
 
 
 def tsv_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]:
@@ -78,7 +86,7 @@ def tsv_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]:
     A tab ends a field and a line break a row, always: quotation marks are part of the text.
     """
     fields = ((line, contents.split("\t")) for line, contents in text.lines() if contents)
-    return _rows_of_fields(text, fields, columns, start)
+    return _rows_of_fields(text, fields, columns, start, "\t")
 
 
 READERS: dict[str, Reader] = {
@@ -185,21 +193,54 @@ def _csv_fields(text: TextFile) -> Iterator[tuple[int, list[str]]]:
 
 
 def _rows_of_fields(
-    text: TextFile, fields: Iterator[tuple[int, list[str]]], columns: Columns, start: int
+    text: TextFile,
+    fields: Iterator[tuple[int, list[str]]],
+    columns: Columns,
+    start: int,
+    separator: str,
 ) -> Iterator[Row]:
     """The rows from line `start` on of a table whose first row names the columns."""
     line, names = next(fields, (1, []))
+    _check_separator(names, columns, separator, f"{text.path}, line {line}")
     column = names.index(columns.choose(names, f"{text.path}, line {line}"))
     keep = None if columns.keep is None else names.index(columns.keep)
+    bad: list[int] = []
     for line, values in fields:
         if line < start:
             continue
-        if len(values) != len(names):
+        if len(values) == len(names):
+            yield Row(line, values[column], None if keep is None else values[keep])
+        elif columns.skip_bad_rows:
+            bad.append(line)
+        else:
             raise FormatError(
-                f"{text.path}, line {line}: has {len(values)} fields, but there are {len(names)} "
-                "columns; mend the line"
+                f"{text.path}, line {line}: has {counted(len(values), 'field')}, but there are "
+                f"{counted(len(names), 'column')}; mend the line, or leave such rows out "
+                "(--skip-bad-rows)"
             )
-        yield Row(line, values[column], None if keep is None else values[keep])
+    if bad:
+        _report_left_out(text, bad)
+
+
+def _report_left_out(text: TextFile, lines: Sequence[int]) -> None:
+    rows = counted(len(lines), "row")
+    warnings.warn(
+        f"{text.path}: {rows} of another number of fields left out, the first on line {lines[0]}",
+        ElmoWarning,
+        stacklevel=2,
+    )
+
+
+def _check_separator(names: Sequence[str], columns: Columns, separator: str, place: str) -> None:
+    """Refuse a header that is one name where another separator would make several of it."""
+    if len(names) != 1 or names[0] in (columns.column, *USUAL_COLUMNS):
+        return
+    other = next((mark for mark in SEPARATORS if mark in names[0] and mark != separator), None)
+    if other is not None:
+        raise InputError(
+            f"{place}: is one column, {names[0][:WORD_SHOWN]!r}, with {SEPARATORS[other]} in it; "
+            "save the table with commas between its columns as .csv, or with tabs as .tsv"
+        )
 
 
 def _words(values: list[Any], column: str, place: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The models shipped inside the package: a folder each, with its card."""
+"""The models and vectors shipped inside the package: a folder each, with its card."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 ENGLISH_SMALL = "english-small"
 BUNDLED_MODELS = (ENGLISH_SMALL,)
+ENGLISH_SMALL_WORD2VEC = "english-small-word2vec"
 
 
 def is_bundled(model: str | Path) -> bool:

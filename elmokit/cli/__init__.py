@@ -24,12 +24,14 @@ from elmokit.cli.perplexity import perplexity
 from elmokit.cli.predict import predict
 from elmokit.cli.pretrain import pretrain
 from elmokit.cli.score import score
+from elmokit.cli.spelling import EitherSpelling
+from elmokit.cli.static import static
 from elmokit.cli.task import task
 from elmokit.cli.vocabulary import vocabulary
 from elmokit.errors import ElmoError, ElmoWarning, StoppedError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=EitherSpelling, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="elmo")
 def elmo() -> None:
     """ELMo: contextual word vectors from bidirectional language models.
@@ -46,8 +48,8 @@ def elmo() -> None:
 
 
 COMMANDS = (
-    compare, convert, download, embed, finetune, info, perplexity, predict, pretrain, score, task,
-    vocabulary,
+    compare, convert, download, embed, finetune, info, perplexity, predict, pretrain,
+    score, static, task, vocabulary,
 )  # fmt: skip
 for command in COMMANDS:
     elmo.add_command(command)
@@ -63,7 +65,7 @@ def main() -> None:
         error.show()
         status = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        say("interrupted; no half-written file is left, and a download continues when run again")
+        say("interrupted; no half-written file is left")
         status = 130
     except ElmoError as error:
         say(str(error))

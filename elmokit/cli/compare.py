@@ -1,32 +1,87 @@
-"""`elmo compare`: how far apart two occurrences of a word are."""
+"""`elmo compare`: how far apart two occurrences of a word are, or all words of some sentences."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmokit.cli.heat_map import show_heat_map
 from elmokit.cli.options import ModelCommand, computing_options, load_embedder, model_options
+
+if TYPE_CHECKING:
+    from elmokit.static.vectors import StaticVectors
 
 
 @click.command(cls=ModelCommand)
-@click.argument("word")
-@click.argument("sentences", nargs=-1, required=True, metavar="SENTENCE SENTENCE...")
+@click.argument("sentences", nargs=-1, required=True, metavar="[WORD] SENTENCE...")
+@click.option(
+    "--static",
+    metavar="FILE",
+    help="Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
+    "bundled ones of English.",
+)
+@click.option("--heat-map", is_flag=True, help="Compare all words of the sentences, without WORD.")
+@click.option("--picture", metavar="FILE", help="Draw the heat map as a .png or .svg file.")
 @model_options
 @computing_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def compare(word: str, sentences: tuple[str, ...], as_json: bool, **flags: Any) -> None:
-    """Compare a word in several sentences, layer by layer.
+def compare(
+    sentences: tuple[str, ...],
+    static: str | None,
+    heat_map: bool,
+    picture: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Compare WORD in several sentences, layer by layer; without it, all words of the sentences.
 
-    Layer 0 knows the word alone, so it gives a static vector; the layers above read the sentence.
-    1 is the same direction, 0 unrelated.
+    A static vector of word2vec knows the word alone, and so does layer 0, which reads its letters;
+    the layers above read the sentence. 1 is the same direction, 0 unrelated. What begins with
+    several words is no WORD but a SENTENCE: then a heat map shows the cosine between all words.
 
     \b
-    Example:
+    Examples:
       elmo compare bank "He sat on the river bank ." "She opened a bank account ."
+      elmo compare "He sat on the river bank ." "She opened a bank account ."
+      elmo compare "He sat on the river bank ." "She opened a bank account ." --picture bank.png
     """
+    if heat_map or picture is not None or len(sentences[0].split()) > 1:
+        compare_all(sentences, static, picture, as_json, **flags)
+        return
     from elmokit.analysis.comparison import compare_occurrences
 
-    comparison = compare_occurrences(load_embedder(**flags), word, sentences)
+    word, *others = sentences
+    vectors = load_static(static)
+    comparison = compare_occurrences(load_embedder(**flags), word, others, vectors)
     click.echo(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())
+
+
+def compare_all(
+    sentences: tuple[str, ...], static: str | None, picture: str | None, as_json: bool, **flags: Any
+) -> None:
+    """Show the heat map of some sentences, or draw it."""
+    from elmokit.analysis.heat_map import draw_heat_map, heat_map
+    from elmokit.formats.pictures import check_picture_name
+
+    if picture is not None:
+        check_picture_name(picture)
+    found = heat_map(load_embedder(**flags), sentences, load_static(static))
+    if picture is not None:
+        draw_heat_map(found, picture)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+    elif picture is None:
+        show_heat_map(found)
+    else:
+        click.echo(picture)
+
+
+def load_static(path: str | None) -> StaticVectors | None:
+    """The static vectors that the flag names; without it the bundled ones, where they are."""
+    from elmokit.static.vectors import StaticVectors, has_bundled_vectors
+
+    if path == "none" or (path is None and not has_bundled_vectors()):
+        return None
+    return StaticVectors.load(path)

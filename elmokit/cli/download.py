@@ -13,13 +13,13 @@ def download(name: str | None, quiet: bool) -> None:
 
     The cache is the folder ELMOKIT_CACHE, or ~/.cache/elmokit. Prints the paths of the two files.
     """
-    from elmokit.cli.progress import Bytes
+    from elmokit.cli.progress import Fetched
     from elmokit.formats import published
 
     if name is None:
         for model in published.PUBLISHED_MODELS:
             click.echo(f"{model.name:<14} {model.millions:>5} M parameters  {model.description}")
         return
-    with Bytes(f"fetching {name}", quiet) as progress:
+    with Fetched(f"fetching {name}", quiet) as progress:
         options, weights = published.download(name, progress)
     click.echo(f"{options} {weights}")

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import ModelCommand, computing_options, load_embedder, model_options
+from elmokit.cli.options import (
+    Function,
+    ModelCommand,
+    check_place,
+    computing_options,
+    encoding_options,
+    load_embedder,
+    model_options,
+    use_threads,
+)
+from elmokit.process_memory import keep_process_small
 
-SHAPES_REMEMBERED = "64"
-"""By oneDNN, of products. Every batch has others, and a thousand of them take some 200 MB."""
+if TYPE_CHECKING:
+    from elmokit.bulk.inputs import Input, InputSettings
+    from elmokit.bulk.summary import Summary
+    from elmokit.embedder import Embedder
+    from elmokit.formats.vector_settings import VectorSettings
 
 
 class EmbedCommand(ModelCommand):
@@ -27,6 +39,87 @@ class EmbedCommand(ModelCommand):
         return super().parse_args(ctx, args)
 
 
+def input_options(function: Function) -> Function:
+    """Add the flags that say how INPUT becomes sentences."""
+    for option in reversed(
+        (
+            click.option(
+                "--tokenize",
+                is_flag=True,
+                help="INPUT is raw text: split each line, or cell of a table, into words; it stays "
+                "one sentence.",
+            ),
+            click.option(
+                "--split",
+                is_flag=True,
+                help="INPUT is raw text: split it into words and sentences (of 4,000 characters at "
+                "most).",
+            ),
+            click.option(
+                "--column", metavar="NAME", help="Of a table: the column that holds the text."
+            ),
+            click.option(
+                "--keep", metavar="NAME", help="Of a table: a column to keep as the vectors' id."
+            ),
+            click.option(
+                "--skip-bad-rows",
+                is_flag=True,
+                help="Of CSV and TSV: leave out rows with more or fewer fields than columns.",
+            ),
+            click.option(
+                "--format",
+                "input_format",
+                type=click.Choice(["text", "jsonl", "csv", "tsv", "parquet"]),
+                help="What INPUT is. Without it: what its name says; standard input is text, or "
+                "JSON lines with --column.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def vector_options(function: Function) -> Function:
+    """Add the flags that say what is made of each sentence."""
+    for option in reversed(
+        (
+            click.option(
+                "--layers",
+                default="average",
+                show_default=True,
+                metavar="LAYERS",
+                help="average, top, all, a layer's number, or mix FILE: a mix that a task has "
+                "learnt.",
+            ),
+            click.option("--mix", metavar="FILE", hidden=True),
+            click.option(
+                "--pool",
+                type=click.Choice(["none", "mean", "max"]),
+                default="none",
+                show_default=True,
+                help="A vector per word, or one per sentence.",
+            ),
+            click.option(
+                "--dtype",
+                type=click.Choice(["float32", "float16"]),
+                default="float32",
+                show_default=True,
+                help="Of the vectors in OUT; float16 takes half the space and keeps three digits.",
+            ),
+            click.option(
+                "--compression",
+                metavar="KIND",
+                help="gzip for .h5; zstd, snappy or gzip for .parquet; deflate for .npz.",
+            ),
+            click.option(
+                "--forget-sentences", is_flag=True, help="Leave the sentences out of OUT."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
 @click.command(cls=EmbedCommand)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option(
@@ -37,48 +130,9 @@ class EmbedCommand(ModelCommand):
     help="Where to write: .h5 or .hdf5 (the layout of `allennlp elmo`), .parquet, .npz, .jsonl.",
 )
 @model_options
-@click.option(
-    "--split",
-    is_flag=True,
-    help="INPUT is raw text: split it into words and sentences (of 4,000 characters at most).",
-)
-@click.option("--column", metavar="NAME", help="Of a table: the column that holds the text.")
-@click.option("--keep", metavar="NAME", help="Of a table: a column to keep as the vectors' id.")
-@click.option(
-    "--errors",
-    type=click.Choice(["strict", "replace"]),
-    default="strict",
-    show_default=True,
-    help="Bytes that are not UTF-8: refuse the file, or read them as U+FFFD.",
-)
-@click.option(
-    "--layers",
-    default="average",
-    show_default=True,
-    metavar="LAYERS",
-    help="average, top, all, a layer's number, or mix FILE: a mix that a task has learnt.",
-)
-@click.option("--mix", metavar="FILE", hidden=True)
-@click.option(
-    "--pool",
-    type=click.Choice(["none", "mean", "max"]),
-    default="none",
-    show_default=True,
-    help="A vector per word, or one per sentence.",
-)
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float16"]),
-    default="float32",
-    show_default=True,
-    help="Of the vectors in OUT; float16 takes half the space and keeps three digits.",
-)
-@click.option(
-    "--compression",
-    metavar="KIND",
-    help="gzip for .h5; zstd, snappy or gzip for .parquet; deflate for .npz.",
-)
-@click.option("--forget-sentences", is_flag=True, help="Leave the sentences out of OUT.")
+@input_options
+@encoding_options
+@vector_options
 @computing_options
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
 @click.option(
@@ -96,16 +150,6 @@ class EmbedCommand(ModelCommand):
 def embed(
     inputs: tuple[str, ...],
     output: str,
-    split: bool,
-    column: str | None,
-    keep: str | None,
-    errors: str,
-    layers: str,
-    mix: str | None,
-    pool: str,
-    dtype: str,
-    compression: str | None,
-    forget_sentences: bool,
     threads: int | None,
     engine: str,
     ray_address: str | None,
@@ -119,7 +163,8 @@ def embed(
 
     INPUT is a text file (each line a sentence, its words separated by blanks), JSON lines or CSV,
     plain or as .gz, .xz or .zst, or Parquet; several files, patterns or folders; or - for standard
-    input. Line n of a text is vector n of OUT; blank lines are kept, with no words.
+    input. Line n of a text is vector n of OUT; blank lines are kept, with no words. Raw text needs
+    --tokenize, or --split.
 
     Memory does not grow with the text. What is done is kept in OUT.parts until OUT is whole: after
     Ctrl-C, a crash or a power cut, the same command with --resume goes on.
@@ -128,49 +173,87 @@ def embed(
     Examples:
       elmo embed sentences.txt -o vectors.h5
       elmo embed "news/*.txt.gz" --split --pool mean --dtype float16 -o news.parquet
-      elmo embed reviews.csv --column text --keep id --layers all -o reviews.npz
+      elmo embed reviews.csv --column text --keep id --tokenize --pool mean -o reviews.npz
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", SHAPES_REMEMBERED)
-    from elmokit.bulk.inputs import InputSettings, open_input
-    from elmokit.cli.progress import Embedded
-    from elmokit.formats.vector_settings import VectorSettings
+    keep_process_small()
+    from elmokit.bulk.inputs import open_input
 
-    if (mix is not None) != (layers == "mix"):
-        raise click.UsageError("a trained mix is named after --layers: --layers mix FILE")
     if ray_address is not None and engine != "ray":
         raise click.UsageError("--ray-address is for --engine ray")
-    settings = VectorSettings(
+    settings = vector_settings(flags)
+    # Files are looked for before PyTorch and a model are loaded for nothing.
+    source = open_input(inputs, input_settings(flags))
+    check(output, settings, resume=resume, force=force, folder=engine == "ray")
+    use_threads(threads)
+    embedder = load_embedder(**flags, quiet=quiet)
+    source = source.split_by(embedder.tokenizer.name)
+    work: dict[str, Any] = {"resume": resume, "force": force}
+    if engine == "ray":
+        work |= {"address": ray_address, "quiet": quiet}
+    summary = compute(engine, embedder, source, output, settings, quiet, work)
+    click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())
+
+
+def vector_settings(flags: dict[str, Any]) -> VectorSettings:
+    """What is made of each sentence; its flags are taken out of all."""
+    from elmokit.formats.vector_settings import VectorSettings
+
+    layers, mix = flags.pop("layers"), flags.pop("mix")
+    if (mix is not None) != (layers == "mix"):
+        raise click.UsageError("a trained mix is named after --layers: --layers mix FILE")
+    return VectorSettings(
         layers=layers,
         mix=mix,
-        pool=pool,  # type: ignore[arg-type]
-        dtype=dtype,  # type: ignore[arg-type]
-        compression=compression,
-        keep_sentences=not forget_sentences,
+        keep_sentences=not flags.pop("forget_sentences"),
+        **{name: flags.pop(name) for name in ("pool", "dtype", "compression")},
     )
-    # Files are looked for before PyTorch and a model are loaded for nothing.
-    source = open_input(inputs, InputSettings(split, column=column, keep=keep, errors=errors))  # type: ignore[arg-type]
 
+
+def input_settings(flags: dict[str, Any]) -> InputSettings:
+    """How INPUT becomes sentences; the flags are taken out of all."""
+    from elmokit.bulk.inputs import InputSettings
+
+    if flags["split"] and flags["tokenize"]:
+        raise click.UsageError(
+            "--split makes sentences of a text, --tokenize takes it for one; choose one of them"
+        )
+    names = ("split", "tokenize", "column", "keep", "skip_bad_rows", "encoding", "errors")
+    return InputSettings(
+        format=flags.pop("input_format"), **{name: flags.pop(name) for name in names}
+    )
+
+
+def check(
+    output: str, settings: VectorSettings, *, resume: bool, force: bool, folder: bool
+) -> None:
+    """Refuse an output that cannot be written, before a model is loaded for it."""
     from elmokit.bulk.outputs import check_output
     from elmokit.formats.vectors import check_compression
 
-    check_output(output, resume=resume, force=force, folder=engine == "ray")
-    check_compression(output, compression)
-    if threads is not None:
-        import torch
+    check_output(output, resume=resume, force=force, folder=folder)
+    check_compression(output, settings.compression)
+    check_place(output)
 
-        torch.set_num_threads(threads)
-    embedder = load_embedder(**flags, quiet=quiet)
-    source = source.split_by(embedder.tokenizer.name)
+
+def compute(
+    engine: str,
+    embedder: Embedder,
+    source: Input,
+    output: str,
+    settings: VectorSettings,
+    quiet: bool,
+    work: dict[str, Any],
+) -> Summary:
+    """Embed with an engine, and show how far it is."""
+    from elmokit.cli.progress import Embedded
+
     with Embedded("embedding", quiet) as progress:
-        work: dict[str, Any] = {"resume": resume, "force": force, "report": progress.report}
         if engine == "ray":
             from elmokit.bulk.ray import embed_with_ray
 
-            summary = embed_with_ray(
-                embedder, source, output, settings, address=ray_address, quiet=quiet, **work
+            return embed_with_ray(
+                embedder, source, output, settings, report=progress.report, **work
             )
-        else:
-            from elmokit.bulk.pipeline import embed_files
+        from elmokit.bulk.pipeline import embed_files
 
-            summary = embed_files(embedder, source, output, settings, **work)
-    click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())
+        return embed_files(embedder, source, output, settings, report=progress.report, **work)

@@ -12,15 +12,17 @@ import click
 @click.option("--vocabulary", metavar="FILE", help="The words of a word-input AllenNLP model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
-    """Say what a model is: its shape, its size, its tokenizer.
+    """Say what a model is: its name, its shape, its size, its tokenizer, where it is.
 
     MODEL is a model folder, or OPTIONS WEIGHTS; without it, the bundled model.
     """
-    from elmokit.formats.models import describe, read_model
+    from elmokit.formats.models import describe, find_model, read_model
 
     if len(model) > 2:
         raise click.UsageError("give a folder, or OPTIONS WEIGHTS")
-    facts = describe(read_model(*model, vocabulary=vocabulary))
+    found = find_model(*model)
+    described = describe(read_model(*model, vocabulary=vocabulary))
+    facts = {"model": found.name, **described, "path": found.path}
     if as_json:
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return

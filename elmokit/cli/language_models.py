@@ -36,10 +36,10 @@ def load_language_model(
     quiet: bool = False,
 ) -> LanguageModel:
     """The language model that the flags describe."""
-    from elmokit.cli.progress import Bytes
+    from elmokit.cli.progress import Fetched
     from elmokit.language_model import LanguageModel
 
-    with Bytes("fetching", quiet) as progress:
+    with Fetched("fetching", quiet) as progress:
         return LanguageModel.load(
             model,
             weights,
@@ -58,15 +58,19 @@ def sentences_of_lines(
 
 
 def sentences_of_files(
-    language_model: LanguageModel, files: Sequence[str], split: bool, errors: str
+    language_model: LanguageModel, files: Sequence[str], split: bool, encoding: str, errors: str
 ) -> Iterable[list[str]]:
     """The sentences of files, globs and folders, none of them empty; "-" is standard input."""
-    from elmokit.cli.lines import read_lines
-    from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
+    from elmokit.bulk.inputs import InputSettings, open_input
+    from elmokit.text.corpus import find_files
 
-    if list(files) == ["-"]:
-        lines = read_lines("-")
-        return [words for words in sentences_of_lines(language_model, lines, split) if words]
-    tokenizer = language_model.tokenizer.name if split else "whitespace"
-    settings = CorpusSettings(tokenizer=tokenizer, errors=errors)  # type: ignore[arg-type]
-    return read_sentences(find_files(files), settings)
+    settings = InputSettings(
+        split=split,
+        tokenizer=language_model.tokenizer.name,
+        errors=errors,  # type: ignore[arg-type]
+        encoding=encoding,
+        format="text",
+    )
+    names = files if list(files) == ["-"] else [str(path) for path in find_files(files)]
+    records = open_input(names, settings).records(hint_at_raw=False)
+    return (record.words for record in records if record.words)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from elmokit.errors import InputError
 
 if TYPE_CHECKING:
     from elmokit.embedder import Embedder
@@ -89,6 +93,66 @@ def computing_options(function: Function) -> Function:
     return function
 
 
+def encoding_options(function: Function) -> Function:
+    """Add the flags that say how a text is written as bytes."""
+    for option in reversed(
+        (
+            click.option(
+                "--encoding",
+                default="utf-8",
+                show_default=True,
+                metavar="NAME",
+                help="How the text is written as bytes, such as latin-1.",
+            ),
+            click.option(
+                "--errors",
+                type=click.Choice(["strict", "replace"]),
+                default="strict",
+                show_default=True,
+                help="Bytes that are not of the encoding: refuse them, or read them as U+FFFD.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def device_options(function: Function) -> Function:
+    """Add the flags that say where to compute, and what to show."""
+    for option in reversed(
+        (
+            click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."),
+            click.option(
+                "--threads", type=click.IntRange(min=1), metavar="N", help="To compute with."
+            ),
+            click.option("--quiet", is_flag=True, help="Show no progress."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def check_place(output: str) -> None:
+    """Refuse an output in a folder that is not there, or that cannot be written to."""
+    place = Path(output) if os.path.isdir(output) else Path(output).parent
+    folder = place if os.path.isdir(output) else Path(os.path.realpath(output)).parent
+    if not folder.is_dir():
+        raise InputError(
+            f"{output}: there is no folder {place} to write it into; check the name, or make the "
+            "folder first"
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{output}: the folder {place} is not writable; choose one that is")
+
+
+def use_threads(threads: int | None) -> None:
+    """Compute with so many threads."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
 def load_embedder(
     model: str | None,
     weights: str | None,
@@ -97,8 +161,8 @@ def load_embedder(
     **settings: Any,
 ) -> Embedder:
     """The embedder that the flags describe."""
-    from elmokit.cli.progress import Bytes
+    from elmokit.cli.progress import Fetched
     from elmokit.embedder import Embedder
 
-    with Bytes("fetching", quiet) as progress:
+    with Fetched("fetching", quiet) as progress:
         return Embedder.load(model, weights, vocabulary=vocabulary, progress=progress, **settings)

@@ -13,7 +13,7 @@ from elmokit.cli.language_models import (
     load_language_model,
     sentences_of_files,
 )
-from elmokit.cli.options import ModelCommand
+from elmokit.cli.options import ModelCommand, encoding_options
 
 
 @click.command(cls=ModelCommand)
@@ -25,19 +25,14 @@ from elmokit.cli.options import ModelCommand
     help="FILE is raw text: split each line into sentences and words.",
 )
 @STATE_OPTION
-@click.option(
-    "--errors",
-    type=click.Choice(["strict", "replace"]),
-    default="strict",
-    show_default=True,
-    help="Refuse bytes that are not UTF-8, or read them as U+FFFD.",
-)
+@encoding_options
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def perplexity(
     files: tuple[str, ...],
     split: bool,
     state: Any,
+    encoding: str,
     errors: str,
     quiet: bool,
     as_json: bool,
@@ -58,7 +53,7 @@ def perplexity(
     from elmokit.cli.progress import Sentences
 
     language_model = load_language_model(**flags, quiet=quiet)
-    sentences = sentences_of_files(language_model, files, split, errors)
+    sentences = sentences_of_files(language_model, files, split, encoding, errors)
     with Sentences("scoring", quiet) as progress:
         result = language_model.perplexity(sentences, state, progress)
     click.echo(json.dumps(result.to_dict()) if as_json else result.describe())

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Predicted = TypeVar("Predicted", "WordProbability", "RankedWord")
 
 ROWS_SHOWN = 10
+HEADING = "probability    score  forward  backward    prior  word"
+OF_ALL_WORDS = "  (probability: among all words, not these alone)"
 BORDERS = {"</S>": "</S>  (the sentence ends)", "<S>": "<S>  (the sentence begins)"}
 
 
@@ -89,7 +91,8 @@ def predict(
         show_sample(place, drawn, as_json)
     elif candidates is not None:
         words = [word.strip() for word in candidates.split(",")]
-        show(place, language_model.rank(place.before, words, place.after), ranked_row, as_json)
+        ranked = language_model.rank(place.before, words, place.after)
+        show(place, ranked, ranked_row, as_json, OF_ALL_WORDS)
     elif place.before is not None and place.after is not None:
         found = language_model.missing_words(place.before, place.after, top or ROWS_SHOWN)
         show(place, found, ranked_row, as_json)
@@ -113,16 +116,20 @@ def show_sample(place: Place, drawn: list[str], as_json: bool) -> None:
 
 
 def show(
-    place: Place, words: Sequence[Predicted], row: Callable[[Predicted], str], as_json: bool
+    place: Place,
+    words: Sequence[Predicted],
+    row: Callable[[Predicted], str],
+    as_json: bool,
+    remark: str = "",
 ) -> None:
-    """Print words in order of fit, a row each."""
+    """Print words in order of fit, a row each; `remark` ends the heading."""
     if as_json:
         rows = [word.to_dict() for word in words]
         click.echo(json.dumps(place._asdict() | {"words": rows}, ensure_ascii=False, indent=2))
         return
     click.echo(str(place))
     if row is ranked_row:
-        click.echo("probability    score  forward  backward    prior  word")
+        click.echo(f"{HEADING}{remark}")
     for word in words:
         click.echo(row(word))
 

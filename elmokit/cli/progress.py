@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import sys
 import time
+from threading import Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import click
+
+from elmokit.errors import StoppedError
+from elmokit.plurals import counted
 
 if TYPE_CHECKING:
     from elmokit.bulk.summary import Progress as EmbeddingProgress
 
 SECONDS_BETWEEN_LINES = {True: 0.1, False: 10.0}
 """A terminal is renewed often; a log file gets a line now and then."""
+SECONDS_BEFORE_FIRST_LINE = 2.0
+SECONDS_BEFORE_REST = 5.0
+"""From when on the rate so far says something about the time that is left."""
 
 
 class Progress:
     """Shows how much is done, how fast, and how long the rest will take."""
 
-    unit = "items"
+    unit = "item"
 
     def __init__(self, label: str, quiet: bool = False) -> None:
         self.label = label
         self.quiet = quiet
         self.terminal = sys.stderr.isatty()
-        self._started = self._shown = time.monotonic()
+        self._started = time.monotonic()
+        self._next_line = self._started + min(
+            SECONDS_BEFORE_FIRST_LINE, SECONDS_BETWEEN_LINES[self.terminal]
+        )
         self._open_line = False
 
     def __enter__(self) -> Self:
@@ -48,9 +58,9 @@ class Progress:
     def due(self) -> bool:
         """Whether the last line is old enough for another."""
         now = time.monotonic()
-        if self.quiet or now - self._shown < SECONDS_BETWEEN_LINES[self.terminal]:
+        if self.quiet or now < self._next_line:
             return False
-        self._shown = now
+        self._next_line = now + SECONDS_BETWEEN_LINES[self.terminal]
         return True
 
     def show(self, text: str) -> None:
@@ -66,12 +76,13 @@ class Progress:
         """One line: how much, how fast, how long."""
         rate = done / seconds if seconds > 0 else 0.0
         far = self.amount(done) if total is None else f"{self.amount(done)} of {self.amount(total)}"
-        rest = f", {(total - done) / rate:.0f} s left" if total and rate else ""
+        known = total and rate and seconds >= SECONDS_BEFORE_REST
+        rest = f", {duration((total - done) / rate)} left" if known and total else ""
         return f"{far}, {self.amount(int(rate))}/s{rest}"
 
     def amount(self, number: int) -> str:
         """A number with its unit."""
-        return f"{number:,} {self.unit}"
+        return counted(number, self.unit)
 
 
 class Bytes(Progress):
@@ -82,28 +93,72 @@ class Bytes(Progress):
         return f"{number / 1e6:.1f} MB"
 
 
-class Sentences(Progress):
-    """Progress of embedding."""
+class Fetched(Bytes):
+    """Progress of loading a model, which may have to be fetched; Ctrl-C says what is kept of it."""
 
-    unit = "sentences"
+    _begun = False
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Report that `done` of `total` have come."""
+        self._begun = True
+        super().__call__(done, total)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if self._begun and isinstance(error, KeyboardInterrupt):
+            raise StoppedError(
+                "interrupted; what has been fetched is kept, and run again the download continues"
+            ) from None
+
+
+class Sentences(Progress):
+    """Progress of scoring."""
+
+    unit = "sentence"
 
 
 class Embedded(Progress):
-    """Progress of bulk embedding."""
+    """Progress of bulk embedding; a line comes soon also where the first batch takes long."""
+
+    def __enter__(self) -> Self:
+        self._first_line = Timer(SECONDS_BEFORE_FIRST_LINE, self._begin)
+        self._first_line.daemon = True
+        self._first_line.start()
+        return super().__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._first_line.cancel()
+        super().__exit__(kind, error, trace)
 
     def report(self, state: EmbeddingProgress) -> None:
         """Show how far it is: sentences, words a second, the time left, words known by then."""
         if not self.due():
             return
+        self._first_line.cancel()
         if state.written:
-            self.show(f"{state.written:,} of {state.sentences:,} sentences written to the file")
+            total = counted(state.sentences, "sentence")
+            self.show(f"{state.written:,} of {total} written to the file")
             return
-        left = state.seconds_left
+        left = state.seconds_left if state.seconds >= SECONDS_BEFORE_REST else None
         rest = "" if left is None else f", {duration(left)} left"
         self.show(
-            f"{state.sentences:,} sentences, {state.words_per_second:,.0f} words/s{rest}, "
+            f"{counted(state.sentences, 'sentence')}, {state.words_per_second:,.0f} words/s{rest}, "
             f"{state.known_words:.0%} of words from the cache"
         )
+
+    def _begin(self) -> None:
+        if self.due():
+            self.show("the first sentences are being computed")
 
 
 def duration(seconds: float) -> str:

@@ -14,7 +14,7 @@ from elmokit.cli.language_models import (
     load_language_model,
     sentences_of_lines,
 )
-from elmokit.cli.options import ModelCommand
+from elmokit.cli.options import ModelCommand, encoding_options
 
 if TYPE_CHECKING:
     from elmokit.prediction import SentenceScore
@@ -29,15 +29,24 @@ if TYPE_CHECKING:
     help="FILE is raw text: split it into words and sentences (of 4,000 characters at most).",
 )
 @STATE_OPTION
+@encoding_options
 @click.option("--words", is_flag=True, help="A row for each word and marker.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each sentence.")
 def score(
-    input_file: str, split: bool, state: Any, words: bool, as_json: bool, **flags: Any
+    input_file: str,
+    split: bool,
+    state: Any,
+    encoding: str,
+    errors: Any,
+    words: bool,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Print the log probability of each sentence of a file.
 
-    Each line of FILE (- for standard input) is a sentence, its words separated by blanks. Row n of
-    the result is line n of FILE, or sentence n with --split.
+    Each line of FILE (- for standard input; .gz, .xz and .zst work) is a sentence, its words
+    separated by blanks, and has its line number in the result. With --split sentences are
+    numbered, wherever their lines end.
 
     Logarithms are natural. A sentence is read forward up to its end marker </S> and backward up to
     its begin marker <S>; the total is the sum of both. A ? follows a word that is outside the
@@ -49,24 +58,25 @@ def score(
     """
     from elmokit.cli.lines import read_lines
 
-    lines = read_lines(input_file)
+    lines = read_lines(input_file, encoding, errors)
     language_model = load_language_model(**flags)
     sentences = sentences_of_lines(language_model, lines, split)
     rows = word_rows if words else sentence_rows
+    numbers = "number" if split else "line"
     if not as_json:
-        click.echo(header(words))
+        click.echo(header(numbers, words))
     for number, sentence_score in enumerate(language_model.score_stream(sentences, state), start=1):
         if as_json:
-            click.echo(json.dumps({"line": number} | sentence_score.to_dict(), ensure_ascii=False))
+            click.echo(json.dumps({numbers: number} | sentence_score.to_dict(), ensure_ascii=False))
         else:
             click.echo("\n".join(rows(number, sentence_score)))
 
 
-def header(words: bool) -> str:
+def header(numbers: str, words: bool) -> str:
     """The names of the columns."""
     if words:
-        return f"{'line':>6}{'forward':>11}{'backward':>11}  word"
-    return f"{'line':>6}{'total':>11}{'forward':>11}{'backward':>11}  sentence"
+        return f"{numbers:>6}{'forward':>11}{'backward':>11}  word"
+    return f"{numbers:>6}{'total':>11}{'forward':>11}{'backward':>11}  sentence"
 
 
 def sentence_rows(number: int, score: SentenceScore) -> Iterator[str]:

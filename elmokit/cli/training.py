@@ -51,13 +51,18 @@ def training_options(function: Function) -> Function:
     return function
 
 
-def settings_of(settings: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    """Settings by dotted name, those of flags of their own where they are given."""
+def settings_of(
+    settings: tuple[str, ...], example: str = "training.rows=64", /, **more: Any
+) -> dict[str, Any]:
+    """Settings by dotted name, those of flags of their own where they are given.
+
+    `example` is one that the command has, for what is said about those that are none.
+    """
     from elmokit.settings import parse_setting
 
     named = {name.replace("__", "."): value for name, value in more.items()}
     given = {name: value for name, value in named.items() if value not in (None, [])}
-    return dict(map(parse_setting, settings)) | given
+    return dict(parse_setting(setting, example) for setting in settings) | given
 
 
 class Lines:

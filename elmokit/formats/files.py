@@ -185,9 +185,10 @@ def _locked(lock: Path) -> BinaryIO | None:
     Who had it may have removed the folder after this opened the file: such a lock guards nothing.
     """
     while True:
-        lock.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            file = stack.enter_context(open(lock, "ab"))
+            with disk_errors(lock.parent, "written to"):
+                lock.parent.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(open(lock, "ab"))
             if not _try_lock(file):
                 return None
             if _has_name(file, lock):

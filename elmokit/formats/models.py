@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from elmokit.bundled import ENGLISH_SMALL, bundled_folder, is_bundled
+from elmokit.bundled import BUNDLED_MODELS, ENGLISH_SMALL, bundled_folder, is_bundled
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import InputError
 from elmokit.formats import allennlp, native
 from elmokit.formats.fetch import Progress, local_path
 from elmokit.formats.native import SavedModel
 from elmokit.formats.published import PUBLISHED_MODELS, download
+from elmokit.plurals import counted
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary, read_vocabulary
 
 Location = str | Path
@@ -22,6 +25,22 @@ MODEL_OF_RUN = "model"
 """Where the folder of a training run has its model; the run may be named in its place."""
 PUBLISHED_TOKENIZER = "default"
 """AllenNLP's files do not say how their text was tokenized; it was much as in the treebank."""
+
+
+class FoundModel(NamedTuple):
+    """What a user has named: a native folder, or AllenNLP's two files."""
+
+    name: str
+    folder: Path | None = None
+    pair: tuple[Location, Location] | None = None
+
+    @property
+    def path(self) -> str:
+        """Where it is: the folder, or the two files."""
+        places = self.pair or (self.folder or "",)
+        return " ".join(
+            str(place) if "://" in str(place) else os.path.abspath(place) for place in places
+        )
 
 
 def read_model(
@@ -42,27 +61,55 @@ def read_model(
         embedding: A second file with the word vectors of a word-input model.
         progress: Told how far a download is.
     """
+    found = find_model(model, weights, progress=progress)
+    if found.pair is not None:
+        return read_pair(*found.pair, vocabulary, embedding, progress)
+    assert found.folder is not None  # there is one of the two
+    if model is not None and (vocabulary is not None or embedding is not None):
+        raise InputError(f"{model}: a model folder has its own words; give no others")
+    return native.read_model(found.folder)
+
+
+def find_model(
+    model: Location | None = None,
+    weights: Location | None = None,
+    *,
+    progress: Progress | None = None,
+) -> FoundModel:
+    """Find what a user has named, fetching a published model; arguments as of `read_model`."""
     if model is None:
         if weights is not None:
             raise InputError(f"{weights}: weights come with their options; name both files")
-        return native.read_model(bundled_folder(ENGLISH_SMALL))
+        return FoundModel(ENGLISH_SMALL, bundled_folder(ENGLISH_SMALL))
     if str(model).endswith(WEIGHT_SUFFIXES):
         raise InputError(f"{model}: is a file of weights; the options come first, then the weights")
     if weights is not None:
-        return read_pair(model, weights, vocabulary, embedding, progress)
+        return FoundModel(Path(model).stem, pair=(model, weights))
     if is_published(model):
-        return read_pair(*download(str(model), progress), vocabulary, embedding, progress)
+        return FoundModel(str(model).lower(), pair=download(str(model), progress))
     if is_bundled(model):
-        folder = bundled_folder(model)
-    else:
-        folder = model_folder(local_path(model, progress=progress))
+        return FoundModel(str(model).lower(), bundled_folder(model))
+    check_known(model)
+    folder = model_folder(local_path(model, progress=progress))
     if not folder.is_dir():
         raise InputError(f"{model}: give the weights too, or the folder of a model")
+    name = Path(os.path.abspath(model)).name
     if native.is_native(folder):
-        if vocabulary is not None or embedding is not None:
-            raise InputError(f"{model}: a model folder has its own words; give no others")
-        return native.read_model(folder)
-    return read_pair(*find_pair(folder), vocabulary, embedding, progress)
+        return FoundModel(name, folder)
+    return FoundModel(name, pair=find_pair(folder))
+
+
+def check_known(model: Location) -> None:
+    """Refuse what is neither there nor the name of a model, telling the names there are."""
+    if "://" in str(model) or os.path.exists(model):
+        return
+    published = [one.name for one in PUBLISHED_MODELS]
+    near = get_close_matches(str(model).lower(), [*published, *BUNDLED_MODELS], n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise InputError(
+        f"{model}: there is no such file or folder, and no model of this name; {hint}there are: "
+        f"{', '.join(published)} (published), {', '.join(BUNDLED_MODELS)} (bundled)"
+    )
 
 
 def model_folder(folder: Path) -> Path:
@@ -132,7 +179,7 @@ def describe(saved: SavedModel) -> dict[str, Any]:
     encoder = config.encoder
     reads = (
         f"characters, {encoder.max_characters} per word, {encoder.filter_count:,} filters, "
-        f"{encoder.highways} highways, {encoder.activation}"
+        f"{counted(encoder.highways, 'highway')}, {encoder.activation}"
         if isinstance(encoder, CharacterEncoderConfig)
         else f"words, a table of {encoder.words:,}"
     )

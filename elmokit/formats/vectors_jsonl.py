@@ -28,6 +28,8 @@ COMPRESSIONS = ("none",)
 
 NEWLINE = ord("\n")
 DESCRIPTION, VECTORS = b', "description": ', b', "vectors": '
+KEYS = (b'"shape"', b'"vectors"')
+"""Of every line."""
 SCANNED_BYTES = 1 << 24
 # Inside a JSON text, quotes have a backslash before them.
 SENTENCE = re.compile(rb'"sentence": ("[^"\\]*+(?:\\.[^"\\]*+)*+"|null)[,}]')
@@ -61,6 +63,7 @@ class JsonlVectors(VectorFile):
             empty = not file.read(1)
             self._map = mmap.mmap(-1, 1) if empty else _mapped(file.fileno())
         self._size = 0 if empty else len(self._map)
+        self._check_kind()
         self.description = self._description()
 
     def __len__(self) -> int:
@@ -84,6 +87,17 @@ class JsonlVectors(VectorFile):
             place = f"{self.path}, line {number + 1}"
             why = " ".join(str(error).split())[:200]
             raise FormatError(f"{place}: is no line of vectors ({why})") from error
+
+    def _check_kind(self) -> None:
+        """Refuse JSON lines of anything else, such as the text that vectors are made from."""
+        end = self._map.find(b"\n") + 1 or self._size
+        missing = [name for name in KEYS if self._size and self._map.find(name, 0, end) < 0]
+        if missing:
+            named = " and ".join(name.decode() for name in missing)
+            raise FormatError(
+                f"{self.path}: is no file of vectors: its first line has no {named}; name a file "
+                "that elmo embed wrote"
+            )
 
     def _description(self) -> dict[str, Any]:
         """What the first line says of all, found without parsing the vectors of that line."""

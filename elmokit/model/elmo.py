@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.config import check_size
-from elmokit.errors import ConfigError
+from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM, BiLMState, Layers, remove_markers
 from elmokit.model.scalar_mix import DirectionalMix, Join, ScalarMix
 
@@ -56,6 +56,9 @@ class Elmo(nn.Module):
         join: Join = "concat",
     ) -> None:
         super().__init__()
+        if not isinstance(bilm, BiLM):
+            got = type(bilm).__name__
+            raise InputError(f"bilm is of type {got}, not BiLM; write Elmo(embedder.bilm)")
         check_size("mixes", mixes)
         if layer_norm and per_direction:
             raise ConfigError("layer_norm and per_direction cannot be combined; choose one")

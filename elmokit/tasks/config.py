@@ -59,6 +59,8 @@ class FilesConfig:
     the usual one."""
     texts: tuple[Column, ...] = ()
     """The columns of the text, of both texts of a pair, or of words; none for the usual ones."""
+    skip_bad_rows: bool = False
+    """Leave out rows of a table that have more or fewer values than columns."""
     phrases: bool = False
     """Train on every labelled phrase of SST trees, not on whole sentences alone."""
     shortest_phrase: int = 1
@@ -70,6 +72,7 @@ class FilesConfig:
         if self.tokenizer is not None:
             check_choice("tokenizer", self.tokenizer, ("default", "whitespace"))
         check_flag("header", self.header)
+        check_flag("skip_bad_rows", self.skip_bad_rows)
         check_flag("phrases", self.phrases)
         check_size("shortest_phrase", self.shortest_phrase)
         texts = self.texts if isinstance(self.texts, list | tuple) else (self.texts,)

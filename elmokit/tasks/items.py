@@ -1,18 +1,49 @@
-"""What a trained task is asked about: lines of raw text, or JSON lines."""
+"""What a trained task is asked about: lines of raw text, JSON lines, or rows of a table."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from elmokit.errors import FormatError, InputError
-from elmokit.tasks.config import Kind
+from elmokit.plurals import counted
+from elmokit.tasks.config import Column, Kind
+from elmokit.tasks.files.lines import ENCODING, Line, suffix
+from elmokit.tasks.files.rows import Row
+from elmokit.tasks.files.table_columns import NUMBER, TableSettings, text_positions
+from elmokit.tasks.files.tables import ROWS, SUFFIXES
 
-ItemFormat = Literal["text", "jsonl"]
-JSON_SUFFIXES = (".jsonl", ".ndjson")
+ItemFormat = Literal["text", "jsonl", "csv", "tsv"]
 ONE = ("words", "text", "sentence")
 PAIRS = (("first", "second"), ("premise", "hypothesis"), ("sentence1", "sentence2"))
+
+
+@dataclass(frozen=True)
+class ItemSettings:
+    """How lines become items.
+
+    Attributes:
+        format: What they are.
+        columns: Of a table: that of the text, or the two of a pair; none for the usual ones.
+        usual: Columns that are taken before those with usual names, where a table has them.
+        header: Of CSV and TSV: the first line names the columns.
+        skip_bad_rows: Of CSV and TSV: leave out rows with more or fewer values than columns.
+        table_encoding: How CSV and TSV are written as bytes.
+    """
+
+    format: ItemFormat = "text"
+    columns: tuple[Column, ...] = ()
+    usual: tuple[Column, ...] = ()
+    header: bool = True
+    skip_bad_rows: bool = False
+    table_encoding: str = ENCODING
+
+    @property
+    def encoding(self) -> str:
+        """How the lines are written as bytes, if nobody says otherwise."""
+        return self.table_encoding if self.format in ("csv", "tsv") else ENCODING
 
 
 class Item(NamedTuple):
@@ -24,22 +55,36 @@ class Item(NamedTuple):
 
 
 def format_of(name: str) -> ItemFormat:
-    """What a file is by its name."""
-    return "jsonl" if name.lower().endswith(JSON_SUFFIXES) else "text"
+    """What a file is by its name.
+
+    >>> format_of("a.csv.gz"), format_of("-")
+    ('csv', 'text')
+    """
+    return SUFFIXES.get(suffix(name), "text")
 
 
 def items_of(
-    lines: Iterable[str], name: str, kind: Kind, item_format: ItemFormat
+    lines: Sequence[Line], kind: Kind, settings: ItemSettings | None = None
 ) -> Iterator[Item]:
     """The items of a file's lines; blank lines are left out.
 
     A line of text is a text, or two with a tab between them. A JSON object has "words" or "text",
-    or "first" and "second", each a text or a list of words; whatever else it has is kept.
+    or "first" and "second", each a text or a list of words; a row of CSV or TSV has columns.
+    Whatever else a row has is kept.
     """
-    read = _json_item if item_format == "jsonl" else _text_item
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield read(line, kind, f"{name}, line {number}")
+    settings = settings or ItemSettings()
+    if settings.format in ("csv", "tsv"):
+        rows = ROWS[settings.format](lines, settings.header, settings.skip_bad_rows)
+        return (_row_item(row, kind, settings) for row in rows)
+    filled = [line for line in lines if line.text.strip()]
+    if settings.format == "jsonl":
+        return (_json_item(line, kind, settings.columns) for line in filled)
+    if settings.columns and filled:
+        raise InputError(
+            f"{filled[0].place}: is plain text, which has no columns; give no --text-column, or "
+            "say what the file is (--format)"
+        )
+    return (_text_item(line, kind) for line in filled)
 
 
 def answer_to(item: Item, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,30 +106,61 @@ def answer_to(item: Item, found: Mapping[str, Any]) -> dict[str, Any]:
     return kept | dict(found)
 
 
-def _text_item(line: str, kind: Kind, place: str) -> Item:
+def _text_item(line: Line, kind: Kind) -> Item:
     if kind != "pair":
-        return Item(place, line, {"text": line})
-    parts = line.split("\t")
+        return Item(line.place, line.text, {"text": line.text})
+    parts = line.text.split("\t")
     if len(parts) != 2:
         raise FormatError(
-            f"{place}: has {len(parts)} texts between tabs; a pair has two, with one tab between"
+            f"{line.place}: has {counted(len(parts), 'text')} between tabs; a pair has two, with "
+            "one tab between"
         )
-    return Item(place, tuple(parts), dict(zip(PAIRS[0], parts, strict=True)))
+    return Item(line.place, tuple(parts), dict(zip(PAIRS[0], parts, strict=True)))
 
 
-def _json_item(line: str, kind: Kind, place: str) -> Item:
+def _row_item(row: Row, kind: Kind, settings: ItemSettings) -> Item:
+    """The item of a row of CSV or TSV."""
+    columns = settings.columns
+    if not columns and all(_has(row, column) for column in settings.usual):
+        columns = settings.usual
+    table = TableSettings(texts=columns, header=settings.header)
+    texts = [row.values[at] for at in text_positions(row, table, 2 if kind == "pair" else 1)]
+    given = {name: value for name, value in zip(row.names, row.values, strict=True) if name}
+    return Item(row.place, tuple(texts) if kind == "pair" else texts[0], given)
+
+
+def _has(row: Row, column: Column) -> bool:
+    return str(column) in row.names or NUMBER.fullmatch(str(column)) is not None
+
+
+def _json_item(line: Line, kind: Kind, columns: Sequence[Column]) -> Item:
+    values = _object(line)
+    names = tuple(map(str, columns)) or _usual_names(values, kind)
+    if names is None:
+        needed = '{"first": "…", "second": "…"}' if kind == "pair" else '{"text": "…"}'
+        lacks = "has no pair" if kind == "pair" else 'has neither "words" nor "text"'
+        raise InputError(f"{line.place}: {lacks}; write {needed}, or name it (--text-column)")
+    if len(names) != (2 if kind == "pair" else 1):
+        wanted = "two columns" if kind == "pair" else "one column"
+        raise InputError(f"the texts are to be in {', '.join(names)}; name {wanted}")
+    for name in names:
+        if name not in values:
+            raise InputError(f"{line.place}: has no {name!r}; name a field that every line has")
+    asked = tuple(values[name] for name in names)
+    return Item(line.place, asked if kind == "pair" else asked[0], values)
+
+
+def _usual_names(values: Mapping[str, Any], kind: Kind) -> tuple[str, ...] | None:
+    """The names, of those which are usual, that an object has."""
+    usual: Sequence[tuple[str, ...]] = PAIRS if kind == "pair" else [(name,) for name in ONE]
+    return next((names for names in usual if values.keys() >= set(names)), None)
+
+
+def _object(line: Line) -> dict[str, Any]:
     try:
-        values = json.loads(line)
+        values = json.loads(line.text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{place}: is not valid JSON ({error}); mend the line") from error
+        raise FormatError(f"{line.place}: is not valid JSON ({error}); mend the line") from error
     if not isinstance(values, dict):
-        raise FormatError(f'{place}: is no JSON object; write {{"text": "…"}}')
-    if kind == "pair":
-        for names in PAIRS:
-            if values.keys() >= set(names):
-                return Item(place, tuple(values[name] for name in names), values)
-        raise InputError(f'{place}: has no pair; write {{"first": "…", "second": "…"}}')
-    for name in ONE:
-        if name in values:
-            return Item(place, values[name], values)
-    raise InputError(f'{place}: has neither "words" nor "text"; write {{"text": "…"}}')
+        raise FormatError(f'{line.place}: is no JSON object; write {{"text": "…"}}')
+    return values

@@ -9,7 +9,8 @@ from functools import cached_property
 from elmokit.errors import InputError
 from elmokit.tasks.examples import Example
 
-NAMES_SHOWN = 20
+NAMES_SHOWN = 8
+LONGEST_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class Labels:
         object.__setattr__(self, "names", tuple(self.names))
         if len(set(self.names)) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise InputError(f"label {twice!r} is there twice; give each class another name")
+            raise InputError(f"label {shown(twice)} is there twice; give each class another name")
         if len(self.names) < 2:
-            only = f"only the label {self.names[0]!r}" if self.names else "no label"
+            only = f"only the label {shown(self.names[0])}" if self.names else "no label"
             raise InputError(f"there is {only}; a task needs at least two to tell apart")
 
     @classmethod
@@ -55,9 +56,11 @@ class Labels:
             return self._numbers[name]
         except KeyError:
             where = "" if place is None else f"{place}: "
+            swapped = len(name) > LONGEST_SHOWN
+            advice = "is it the text? --label-column names the label's column" if swapped else ""
             raise InputError(
-                f"{where}label {name!r} is unknown; the model knows {self._listed()}: give a file "
-                "of the task that it was trained for"
+                f"{where}label {shown(name)} is unknown; the model knows {self._listed()}: "
+                f"{advice or 'give a file of the task that it was trained for'}"
             ) from None
 
     def numbers(self, names: Iterable[str], place: str | None = None) -> list[int]:
@@ -69,5 +72,15 @@ class Labels:
         return {name: number for number, name in enumerate(self.names)}
 
     def _listed(self) -> str:
-        rest = ["…"] if len(self.names) > NAMES_SHOWN else []
-        return ", ".join([*map(repr, self.names[:NAMES_SHOWN]), *rest])
+        more = len(self.names) - NAMES_SHOWN
+        rest = f" and {more:,} more" if more > 0 else ""
+        return ", ".join(map(shown, self.names[:NAMES_SHOWN])) + rest
+
+
+def shown(name: str) -> str:
+    """A label for people, who may have named the column of the texts.
+
+    >>> shown("ham"), len(shown("a text " * 100))
+    ("'ham'", 43)
+    """
+    return repr(name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…")

@@ -249,6 +249,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     return values
 
 
+def config_of(folder: str | Path) -> TaskConfig:
+    """The settings of a trained task, without what it has learnt."""
+    folder = Path(folder)
+    return _task_config(read_config(folder), folder)
+
+
 def task_weights(model: TaskModel[Any]) -> dict[str, Tensor]:
     """Everything but the biLM."""
     return {

@@ -18,6 +18,7 @@ from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.fetch import Progress
 from elmokit.formats.files import disk_errors
 from elmokit.formats.word_vectors import read_word_vectors
+from elmokit.static.vectors import forms_of
 
 UNKNOWN = -1
 """The row of a word without a vector."""
@@ -88,7 +89,7 @@ class StaticVectors(nn.Module):
         trainable: bool = False,
         progress: Progress | None = None,
     ) -> Self:
-        """Read the vectors of some words, and of no others, from a file of GloVe's or word2vec's.
+        """Read the vectors of some words, and of no others, from a file that `elmo static` reads.
 
         `progress` is called with the bytes that are read so far, and with all of the file's.
         """
@@ -218,15 +219,6 @@ class StaticVectors(nn.Module):
                 ElmoWarning,
                 stacklevel=3,
             )
-
-
-def forms_of(word: str, lowercase: bool) -> tuple[str, ...]:
-    """The forms of a word that may have its vector, the best first.
-
-    >>> forms_of("Bank", lowercase=True)
-    ('Bank', 'bank')
-    """
-    return (word, word.lower()) if lowercase else (word,)
 
 
 def size_of(path: str | Path) -> int:

@@ -135,7 +135,12 @@ def file_settings(kind: Kind, files: FilesConfig) -> FileSettings:
         "shortest_phrase": files.shortest_phrase,
     }
     if kind != "tags":
-        table = TableSettings(label=files.label, texts=files.texts, header=files.header)
+        table = TableSettings(
+            label=files.label,
+            texts=files.texts,
+            header=files.header,
+            skip_bad_rows=files.skip_bad_rows,
+        )
         return FileSettings(**settings, table=table)
     if files.texts:
         settings["word"] = column_number(files.texts[0])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from small_models import small_embedder
+from static.small_vectors import TABLE, small_vectors
 
 from elmokit.analysis.comparison import compare_occurrences, cosine
 from elmokit.errors import InputError
@@ -33,3 +34,45 @@ def test_a_word_that_is_not_there_names_its_sentence():
 
 def test_a_zero_vector_is_like_no_other():
     assert cosine(np.zeros(3, np.float32), np.ones(3, np.float32)) == 0
+
+
+def test_rounding_leads_to_no_cosine_above_one():
+    vectors = np.random.default_rng(0).normal(size=(200, 300)).astype(np.float32)
+    assert all(cosine(vector, vector) <= 1 for vector in vectors)
+    assert all(cosine(vector, -vector) >= -1 for vector in vectors)
+
+
+def test_the_row_of_static_vectors_comes_first_and_is_1_for_the_same_spelling():
+    static = small_vectors(name="word2vec")
+    comparison = compare_occurrences(small_embedder(), "bank", SENTENCES, static)
+    assert next(iter(comparison.cosines)) == "word2vec (static)"
+    assert comparison.cosines["word2vec (static)"] == pytest.approx((1, 1, 1))
+    assert comparison.table().splitlines()[5] == "word2vec (static)     1.000    1.000    1.000"
+
+
+def test_forms_with_static_vectors_of_their_own_are_told_apart():
+    sentences = ["a king", "the King", "no king"]
+    found = compare_occurrences(small_embedder(), "king", sentences, small_vectors())
+    row = found.cosines["static vectors (static)"]
+    assert row == pytest.approx((cosine(TABLE[0], TABLE[4]), 1, cosine(TABLE[0], TABLE[4])))
+
+
+def test_a_word_without_a_static_vector_has_no_cosine():
+    sentences = ["a zebra", "the zebra"]
+    found = compare_occurrences(small_embedder(), "zebra", sentences, small_vectors())
+    assert found.cosines["static vectors (static)"] == (None,)
+    assert found.to_dict()["cosines"]["static vectors (static)"] == [None]
+    row = next(line for line in found.table().splitlines() if line.startswith("static vectors"))
+    assert row.split() == ["static", "vectors", "(static)", "-"]
+
+
+def test_rows_of_long_names_are_aligned():
+    static = small_vectors(name="a very long name of vectors")
+    lines = compare_occurrences(small_embedder(), "bank", SENTENCES, static).table().splitlines()
+    assert len({len(line) for line in lines[4:]}) == 1
+
+
+def test_static_vectors_are_compared_in_the_place_of_an_embedder():
+    comparison = compare_occurrences(small_vectors(), "bank", SENTENCES)
+    assert list(comparison.cosines) == ["static vectors (static)"]
+    assert comparison.cosines["static vectors (static)"] == pytest.approx((1, 1, 1))

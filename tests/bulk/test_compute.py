@@ -123,9 +123,22 @@ def test_each_distinct_sentence_is_computed_once(monkeypatch, state):
     computer = Computer(embedder)
     computer.compute(SENTENCES * 2)
     assert sum(read) == 6
-    assert computer.take_counts() == {"duplicates": 2 * len(SENTENCES) - 6}
+    repeated = 7  # blank sentences are not counted
+    assert computer.take_counts() == {"duplicates": repeated}
     computer.compute(SENTENCES[:2])
     assert computer.take_counts() == {}
+    computer.skip([["A", "bank"], [], []])
+    assert computer.take_counts() == {"duplicates": 1}
+
+
+def test_progress_is_told_of_every_batch(monkeypatch):
+    monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", 2)
+    computer = Computer(calm_embedder())
+    told = []
+    computer.progress = lambda sentences, words: told.append((sentences, words))
+    computer.compute(SENTENCES)
+    assert len(told) == 3
+    assert tuple(map(sum, zip(*told, strict=True))) == (6, 21)
 
 
 def test_results_do_not_depend_on_the_batches(monkeypatch):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from elmokit.bulk import inputs
 from elmokit.bulk.inputs import InputSettings, Place, Record, open_input
-from elmokit.errors import ConfigError, ElmoError, FormatError, InputError
+from elmokit.errors import ConfigError, ElmoError, ElmoWarning, FormatError, InputError
 from elmokit.text.tokenizer import DefaultTokenizer
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -91,6 +91,94 @@ def test_tokenizer_may_be_named_after_the_files_are_found(tmp_path, piped, strea
     assert found == [["It's", "late."]]
     named = open_input([name], InputSettings(split=True, tokenizer="whitespace"))
     assert source.split_by("whitespace").identity() == named.identity()
+
+
+def test_tokenize_makes_one_sentence_of_each_text(tmp_path):
+    path = file_of(tmp_path, "text.txt", "It rains. We can't go!\n\nNo.\n")
+    expected = [["It", "rains", ".", "We", "ca", "n't", "go", "!"], [], ["No", "."]]
+    assert words(path, tokenize=True) == expected
+    assert words(path, tokenize=True, tokenizer="whitespace")[2] == ["No."]
+
+
+def test_rows_of_a_table_are_tokenized_and_keep_their_ids(tmp_path):
+    table = file_of(tmp_path, "reviews.csv", 'id,text\n7,"Good, bad. So-so."\n8,Fine!\n')
+    one = records(table, column="text", keep="id", tokenize=True)
+    assert [(record.id, len(record.words)) for record in one] == [("7", 6), ("8", 2)]
+    several = records(table, column="text", keep="id", split=True)
+    assert [record.id for record in several] == ["7", "7", "8"]
+
+
+def test_a_list_of_words_is_not_tokenized(tmp_path):
+    path = file_of(tmp_path, "a.jsonl", '{"text": ["can\'t", "U.S."]}\n{"text": []}\n')
+    assert words(path, tokenize=True) == [["can't", "U.S."], []]
+
+
+def test_text_is_split_or_tokenized_not_both():
+    with pytest.raises(ConfigError, match="choose one of them"):
+        InputSettings(split=True, tokenize=True)
+
+
+@pytest.mark.parametrize("line", ["The bank, too", "Is it?", "The river bank.", "Stop!"])
+def test_raw_text_that_is_read_as_tokenized_is_noticed_once(tmp_path, line):
+    path = file_of(tmp_path, "text.txt", f"{line}\n" * 50)
+    with pytest.warns(ElmoWarning) as caught:
+        assert len(words(path)) == 50
+    [warning] = caught
+    assert "--tokenize" in str(warning.message)
+    assert "--split" in str(warning.message)
+
+
+def test_tokenized_text_is_not_taken_for_raw(tmp_path):
+    lines = ["Mr. Day left the U.S. .", "Yahoo! is", "a bank , and more .", "`` Yes ! ''", "7, 8"]
+    assert len(words(file_of(tmp_path, "text.txt", "\n".join(lines)))) == 5
+    raw = file_of(tmp_path, "raw.txt", "A bank.\n")
+    assert words(raw, tokenize=True) == [["A", "bank", "."]]
+    assert words(raw, split=True) == [["A", "bank", "."]]
+
+
+def test_text_of_another_encoding_is_read(tmp_path):
+    path = file_of(tmp_path, "a.csv", "text\ncaf\xe9\n".encode("latin-1"))
+    assert words(path, encoding="Latin-1") == [["caf\xe9"]]
+    assert words(path, errors="replace") == [["caf\ufffd"]]
+    said = message(path)
+    assert said.startswith(f"{path}, line 2: is not UTF-8")
+    assert "--encoding latin-1" in said
+    assert "--errors replace" in said
+    assert "corpus" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("klingon", "is unknown"), ("hex", "is unknown"), ("utf-16", "line by line")]
+)
+def test_encodings_that_cannot_be_read_are_refused(name, why):
+    with pytest.raises(InputError, match=why):
+        InputSettings(encoding=name)
+
+
+def test_names_of_one_encoding_read_alike():
+    assert InputSettings(encoding="UTF8").to_dict() == InputSettings().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [
+        ("text", "a b\n"),
+        ("jsonl", '{"text": "a b"}\n'),
+        ("csv", "id,text\n1,a b\n"),
+        ("tsv", "id\ttext\n1\ta b\n"),
+    ],
+)
+def test_format_says_what_a_stream_or_an_unknown_file_is(tmp_path, piped, kind, contents):
+    piped(contents.encode())
+    assert words("-", format=kind) == [["a", "b"]]
+    assert words(file_of(tmp_path, "unknown.dat", contents), format=kind) == [["a", "b"]]
+
+
+def test_parquet_is_no_stream(piped):
+    piped(b"")
+    assert message("-", format="parquet") == (
+        "standard input: is a stream, which Parquet cannot be; save it in a file"
+    )
 
 
 def test_files_of_all_kinds_follow_each_other(tmp_path):
@@ -280,6 +368,7 @@ def as_table(kind: str, texts: list[str]) -> bytes:
     return contents.encode("utf-8")
 
 
+@pytest.mark.filterwarnings("ignore:.*looks like raw text")
 @quick
 @given(
     files=st.lists(
@@ -346,10 +435,11 @@ def test_position_is_that_on_disk_among_all_files(tmp_path):
     assert opened.position() == (0, total)
     positions = [opened.position()[0] for _ in opened.records()]
     assert positions == sorted(positions)
-    assert positions[1000] == len(contents) + 20
+    # Each line moves it by its share of what was read at once.
+    assert positions[1000] == len(contents) + 2
     assert opened.position() == (total, total)
     next(opened.records(Place(1, 5)))
-    assert opened.position() == (len(contents) + 20, total)
+    assert opened.position() == (len(contents) + 10, total)
 
 
 def test_identity_is_plain_and_the_same_for_the_same_input(tmp_path):

@@ -270,12 +270,32 @@ def test_an_existing_output_is_kept_unless_forced(text: Path, tmp_path: Path) ->
     output = tmp_path / "out.npz"
     embed_files(small_embedder(), source_of(text), output)
     before = output.read_bytes()
-    for resume, message in ((False, "is there already"), (True, "is whole already")):
-        with pytest.raises(InputError, match=message):
-            embed_files(small_embedder(), source_of(text), output, resume=resume)
+    with pytest.raises(InputError, match="is there already"):
+        embed_files(small_embedder(), source_of(text), output)
+    with pytest.raises(InputError, match="is whole already, and of another run"):
+        embed_files(small_embedder(seed=1), source_of(text), output, resume=True)
     assert output.read_bytes() == before
     embed_files(small_embedder(seed=1), source_of(text), output, force=True)
     assert output.read_bytes() != before
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_the_same_run_is_told_that_it_is_finished(
+    text: Path, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / f"out{suffix}"
+    embed_files(small_embedder(), source_of(text), output)
+    before = output.read_bytes()
+    monkeypatch.setattr(Embedder, "embed_as", None)
+    summary = embed_files(small_embedder(), source_of(text), output, resume=True)
+    assert summary.already_finished
+    assert summary.sentences == 80
+    assert "out" in summary.describe()
+    assert "already finished, with 80 sentences" in summary.describe()
+    assert output.read_bytes() == before
+    other = write_text(tmp_path, ["another text"])
+    with pytest.raises(InputError, match="of another run"):
+        embed_files(small_embedder(), source_of(other), output, resume=True)
 
 
 def test_what_is_read_is_never_replaced(text: Path, tmp_path: Path) -> None:
@@ -370,8 +390,7 @@ def test_what_a_kill_left_of_the_parts_is_removed_by_the_same_command(
         embed_files(small_embedder(), source_of(text), output)
     assert len(list(tmp_path.glob(".tmp-*-out.npz.parts"))) == 1
     before = output.read_bytes()
-    with pytest.raises(InputError, match="is whole already"):
-        embed_files(small_embedder(), source_of(text), output, resume=True)
+    assert embed_files(small_embedder(), source_of(text), output, resume=True).already_finished
     assert {path.name for path in tmp_path.iterdir()} == {text.name, output.name}
     assert output.read_bytes() == before
 
@@ -395,7 +414,9 @@ def test_progress_tells_sentences_words_and_time(text: Path, tmp_path: Path) -> 
     summary = embed_files(
         small_embedder(), source_of(text), tmp_path / "out.npz", report=told.append
     )
-    assert [one.sentences for one in told] == sorted({one.sentences for one in told})
+    assert [one.sentences for one in told] == sorted(one.sentences for one in told)
+    assert [one.position for one in told] == sorted(one.position for one in told)
+    assert 0 < told[0].sentences < summary.sentences
     assert told[-1].sentences == summary.sentences
     assert told[-1].words == summary.words
     assert told[-1].position == told[-1].size == text.stat().st_size
@@ -403,6 +424,19 @@ def test_progress_tells_sentences_words_and_time(text: Path, tmp_path: Path) -> 
     assert 0 < told[-1].known_words < 1
     assert summary.peak_memory_bytes is not None
     assert summary.peak_memory_bytes > 10_000_000
+
+
+def test_progress_is_told_before_the_first_part_is_done(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", 1 << 15)
+    monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", 10)
+    told: list[Progress] = []
+    embed_files(small_embedder(), source_of(text), tmp_path / "out.npz", report=told.append)
+    assert len(told) > 5
+    assert told[0].sentences == 10
+    assert 0 < told[0].position < text.stat().st_size / 2
+    assert told[0].seconds_left is not None
 
 
 def test_a_full_disk_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:

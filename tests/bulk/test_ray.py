@@ -17,6 +17,7 @@ from elmokit.bulk import pipeline
 from elmokit.bulk import ray as engine
 from elmokit.bulk import shards as shards_module
 from elmokit.bulk.arrivals import Arrivals
+from elmokit.bulk.finished import remembering
 from elmokit.bulk.inputs import InputSettings, open_input
 from elmokit.bulk.parts import PartFolder, PartKey, PartWriter
 from elmokit.bulk.pipeline import VectorSettings, described, embed_files, facts_of
@@ -79,7 +80,7 @@ def run_by_hand(model, source, output, settings) -> Arrivals:
     shards = shards_of(source, TOKENS)
     if source.settings.keep is None:
         shards = with_first_rows(shards, [shard.rows() for shard in shards[:-1]])
-    settings = described(settings, model, facts["model"])
+    settings = remembering(described(settings, model, facts["model"]), facts)
     writers = [PartWriter(model, settings.layers, settings, parts) for _ in range(2)]
     messages = [message for shard in shards for message in shard.parts()]
     random.Random(1).shuffle(messages)

@@ -77,7 +77,7 @@ def test_resuming_finds_what_is_finished(spool: Spool, tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 def test_a_full_disk_is_told_by_its_number() -> None:
     with pytest.raises(OSError, match="space") as error:
-        save_array(Path("/dev/full"), np.ones(100_000))
+        save_array(Path("/dev/full"), (100_000,), [np.ones(100_000)])
     assert error.value.errno == errno.ENOSPC
 
 
@@ -99,10 +99,14 @@ def test_an_unfinished_run_is_neither_continued_nor_lost_unasked(spool: Spool) -
 
 def test_another_model_is_named(spool: Spool, tmp_path: Path) -> None:
     spool.write(part(0, "a"), arrays(1), {}, NEW)
-    for facts, name in ((FACTS | {"model": "b"}, "model"), ({"model": "a"}, "state")):
+    for facts, name, differing in (
+        (FACTS | {"model": "b"}, "model", "was a, is b"),
+        (FACTS | {"state": ("warm", 2)}, "state", "was zero, 2, is warm, 2"),
+    ):
         other = Spool(tmp_path / "out.h5", facts, pooled=False)
-        with pytest.raises(InputError, match=f"was begun with other {name}; resume with the same"):
+        with pytest.raises(InputError, match=f"was begun with other {name} ") as caught:
             other.begin(resume=True, force=False)
+        assert f"({differing}); resume with the same" in str(caught.value)
     assert other.begin(resume=True, force=True) == Finished()
 
 

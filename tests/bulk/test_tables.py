@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from elmokit.bulk.lines import TextFile
 from elmokit.bulk.tables import READERS, Columns, Row, csv_rows
-from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.errors import ElmoError, ElmoWarning, FormatError, InputError
 
 quick = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 TEXT = Columns("text")
@@ -121,9 +121,36 @@ def test_row_with_too_few_or_too_many_fields_is_named(tmp_path, fields):
     count = fields.count(",") + 1
     for suffix, separator in ((".csv", ","), (".tsv", "\t")):
         contents = f"id,text\n1,a\n{fields}\n".replace(",", separator)
+        plural = "" if count == 1 else "s"
         assert message(tmp_path, suffix, contents) == (
-            f"table{suffix}, line 3: has {count} fields, but there are 2 columns; mend the line"
+            f"table{suffix}, line 3: has {count} field{plural}, but there are 2 columns; mend the "
+            "line, or leave such rows out (--skip-bad-rows)"
         )
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t")])
+def test_rows_of_another_width_are_left_out_on_wish_and_counted(tmp_path, suffix, separator):
+    contents = "id,text\n1,a\nb\n2,c\n3,d,e\n".replace(",", separator)
+    with pytest.warns(ElmoWarning, match="2 rows of another number of fields .* on line 3"):
+        found = rows(tmp_path, suffix, contents, Columns("text", "id", skip_bad_rows=True))
+    assert [(row.id, row.value) for row in found] == [("1", "a"), ("2", "c")]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "header", "named"),
+    [
+        (".csv", "id;text", "semicolons"),
+        (".csv", "id\ttext", "tabs"),
+        (".tsv", "id,text", "commas"),
+    ],
+)
+def test_another_separator_is_named(tmp_path, suffix, header, named):
+    said = message(tmp_path, suffix, f"{header}\n1;a\n")
+    assert said.startswith(f"table{suffix}, line 1: is one column, {header!r}, with {named} in it")
+
+
+def test_a_table_of_one_column_may_have_any_name(tmp_path):
+    assert rows(tmp_path, ".csv", "a;b\nx y\n", Columns("a;b"))[0].value == "x y"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -59,7 +60,7 @@ def test_compare_prints_a_row_per_layer_and_the_static_one_is_1(elmo, model):
     assert code == 0
     assert out.splitlines()[0] == "1: A river [bank] ."
     rows = {line[:18].strip(): float(line[18:]) for line in out.splitlines()[4:]}
-    assert list(rows) == ["layer 0 (static)", "layer 1", "layer 2 (top)", "average"]
+    assert list(rows)[-4:] == ["layer 0 (static)", "layer 1", "layer 2 (top)", "average"]
     assert rows["layer 0 (static)"] == pytest.approx(1)
     assert -1 <= rows["layer 1"] < 0.9999
 
@@ -100,6 +101,9 @@ def test_info_says_what_a_model_is(elmo, model):
     facts = dict(line.split("  ", 1) for line in out.splitlines())
     assert facts["LSTM cells"].strip() == "10"
     assert facts["tokenizer"].strip() == "default"
+    assert facts["model"].strip() == Path(model).name
+    assert facts["path"].strip() == os.path.abspath(model)
+    assert "1 highway," in facts["input"]
     assert json.loads(elmo("info", model, "--json")[1])["vector size"] == 12
 
 
@@ -159,7 +163,16 @@ def test_wrong_usage_ends_with_2(elmo):
 def test_a_missing_model_is_one_line(elmo, tmp_path):
     code, _, err = elmo("info", str(tmp_path / "nowhere"))
     assert code == 1
-    assert err == f"elmo: {tmp_path / 'nowhere'}: there is no such file or folder\n"
+    assert err.startswith(f"elmo: {tmp_path / 'nowhere'}: there is no such file or folder, and no ")
+    assert err.count("\n") == 1
+
+
+def test_an_unknown_name_of_a_model_gets_those_there_are(elmo, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = elmo("info", "smal")
+    assert code == 1
+    assert "did you mean 'small'? there are: small, medium, original, original-5.5b" in err
+    assert "english-small (bundled)" in err
 
 
 def test_an_interrupt_ends_with_130(elmo, model, monkeypatch):
@@ -169,7 +182,18 @@ def test_an_interrupt_ends_with_130(elmo, model, monkeypatch):
     monkeypatch.setattr("elmokit.formats.models.describe", interrupted)
     code, _, err = elmo("info", model)
     assert code == 130
-    assert err.startswith("\nelmo: interrupted; no half-written file is left")
+    assert err == "\nelmo: interrupted; no half-written file is left\n"
+
+
+def test_an_interrupted_download_says_that_it_continues(elmo, monkeypatch):
+    def interrupted(name, progress):
+        progress(5, 10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmokit.formats.published.download", interrupted)
+    code, _, err = elmo("download", "small")
+    assert code == 130
+    assert "run again the download continues" in err
 
 
 def test_download_lists_what_there_is(elmo):

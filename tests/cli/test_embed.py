@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -104,6 +106,10 @@ def test_embed_refuses_bad_input_in_one_line(elmo, model, tmp_path, contents, ou
         (["table.csv", "-o", "out.h5", "--column", "b"], "has no column 'b'"),
         (["text.txt", "-o", "out.txt"], "use one of .h5"),
         (["text.txt", "-o", "out.h5", "--compression", "zstd"], "compression is 'zstd'"),
+        (["text.txt", "-o", "nowhere/out.h5"], "there is no folder nowhere to write it into"),
+        (["latin.txt", "-o", "out.h5"], "(--encoding latin-1, for one), or read such bytes as"),
+        (["text.txt", "-o", "out.h5", "--encoding", "klingon"], "encoding 'klingon' is unknown"),
+        (["text.txt", "-o", "out.h5", "--format", "jsonl"], "text.txt, line 1: is not JSON"),
     ],
 )
 def test_what_can_be_refused_without_a_model_is(elmo, tmp_path, monkeypatch, arguments, message):
@@ -115,6 +121,7 @@ def test_what_can_be_refused_without_a_model_is(elmo, tmp_path, monkeypatch, arg
     (tmp_path / "folder.h5").mkdir()
     for name, contents in (("text.txt", "a bank\n"), ("empty.txt", ""), ("table.csv", "a\nx\n")):
         (tmp_path / name).write_text(contents)
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     code, _, err = elmo("embed", *arguments)
     assert code == 1
     assert message in err
@@ -170,6 +177,7 @@ def test_the_input_is_never_the_output(elmo, model, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
 def test_a_terminated_run_says_how_to_go_on(model, tmp_path):
     text, folder = tmp_path / "text.txt", tmp_path / "out"
+    folder.mkdir()
     text.write_text("a river bank and more words\n" * 300_000, encoding="utf-8")
     command = [sys.executable, "-m", "elmokit", "embed", str(text), "-o", str(folder / "x.h5")]
     process = subprocess.Popen([*command, "--model", model], stderr=subprocess.PIPE, text=True)
@@ -195,6 +203,64 @@ def test_a_column_is_embedded_and_another_kept(elmo, model, tmp_path):
         ("x7", "A good bank"),
         ("x9", "Bad"),
     ]
+
+
+def test_a_row_of_raw_text_has_one_vector(elmo, model, tmp_path):
+    table, output = tmp_path / "reviews.csv", tmp_path / "out.npz"
+    table.write_text('id,text\n7,"Good, bad. So."\n8,Caf\xe9!\n', encoding="latin-1")
+    flags = ["--column", "text", "--keep", "id", "--tokenize", "--pool", "mean"]
+    code, out, err = elmo(
+        "embed", str(table), "-o", str(output), "--model", model, *flags, "--encoding", "latin-1"
+    )
+    assert (code, err) == (0, "")
+    assert "2 sentences, 8 words" in out
+    items = read_vectors(output)
+    assert [(item.id, item.sentence) for item in items] == [
+        ("7", "Good , bad . So ."),
+        ("8", "Caf\xe9 !"),
+    ]
+    assert {item.vectors.shape for item in items} == {(12,)}
+
+
+@pytest.mark.filterwarnings("default::elmokit.errors.ElmoWarning")
+def test_raw_text_gets_one_line_that_names_the_flags(elmo, model, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("The river bank.\nWell, no.\n", encoding="utf-8")
+    code, _, err = elmo("embed", str(text), "-o", str(tmp_path / "out.npz"), "--model", model)
+    assert code == 0
+    assert err.count("\n") == 1
+    assert err.startswith(f"elmo: note: {text}: looks like raw text, and 'bank.' is read as one")
+    assert "--tokenize" in err
+    assert "--split" in err
+
+
+def test_split_and_tokenize_are_wrong_usage(elmo):
+    code, _, err = elmo("embed", "a.txt", "-o", "a.h5", "--split", "--tokenize")
+    assert code == 2
+    assert "choose one of them" in err
+
+
+def test_a_finished_run_is_said_to_be_finished(elmo, model, tmp_path):
+    text, output = tmp_path / "text.txt", tmp_path / "out.h5"
+    text.write_text("A bank\n", encoding="utf-8")
+    command = ["embed", str(text), "-o", str(output), "--model", model, "--resume"]
+    assert elmo(*command)[0] == 0
+    code, out, err = elmo(*command)
+    assert (code, err) == (0, "")
+    assert out == f"{output}: already finished, with 1 sentence; nothing is left to do\n"
+    assert json.loads(elmo(*command, "--json")[1])["already_finished"] is True
+    code, _, err = elmo(*command, "--layers", "top")
+    assert code == 1
+    assert "of another run" in err
+
+
+def test_a_folder_that_is_not_writable_is_named(elmo, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("a bank\n")
+    code, _, err = elmo("embed", "text.txt", "-o", "out.h5")
+    assert code == 1
+    assert err == "elmo: out.h5: the folder . is not writable; choose one that is\n"
 
 
 def test_a_mix_is_named_after_layers(elmo, model, tmp_path):
@@ -237,6 +303,14 @@ def test_standard_input_is_read(elmo, model, tmp_path):
     assert b"2 sentences, 3 words" in done.stdout
 
 
+def test_standard_input_may_be_a_table(elmo, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"id,text\n1,A bank\n")))
+    output = tmp_path / "out.npz"
+    code, out, _ = elmo("embed", "-", "-o", str(output), "--model", model, "--format", "csv")
+    assert code == 0
+    assert "1 sentence, 2 words" in out
+
+
 def test_several_files_are_one_text(elmo, model, tmp_path):
     for name in ("b", "a"):
         (tmp_path / f"{name}.txt").write_text(f"{name} bank\n", encoding="utf-8")
@@ -250,7 +324,10 @@ def test_progress_is_told(elmo, model, tmp_path, monkeypatch):
     text, output = tmp_path / "text.txt", tmp_path / "out.npz"
     text.write_text("A bank and a bank\n", encoding="utf-8")
     _, _, err = elmo("embed", str(text), "-o", str(output), "--model", model)
-    assert "embedding: 1 sentences, " in err
+    assert "embedding: 1 sentence, " in err
+    assert "left" not in err  # before there is a rate worth telling
+    monkeypatch.setattr("elmokit.cli.progress.SECONDS_BEFORE_REST", 0.0)
+    _, _, err = elmo("embed", str(text), "-o", str(output), "--model", model, "--force")
     assert "words/s, 0 s left, " in err
     _, _, err = elmo("embed", str(text), "-o", str(output), "--model", model, "--force", "--quiet")
     assert err == ""

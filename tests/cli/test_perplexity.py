@@ -71,6 +71,14 @@ def test_text_that_is_not_utf8_is_refused_or_read_with_replacements(elmo, model,
     assert (code, json.loads(out)["unknown"]) == (0, 1)
 
 
+def test_text_of_another_encoding_is_read(elmo, model, tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"the caf\xe9.\n")
+    flags = ["--model", model, "--encoding", "latin-1", "--json"]
+    code, out, err = elmo("perplexity", str(path), *flags)
+    assert (code, err, json.loads(out)["words"]) == (0, "", 2)
+
+
 @pytest.mark.parametrize(
     ("contents", "message"), [(None, "check the name"), ("\n", "there are no sentences")]
 )

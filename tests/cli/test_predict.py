@@ -72,7 +72,8 @@ def test_candidates_are_ranked_and_unknown_ones_named(elmo, model):
     arguments = ("predict", "the cat sat on the", "--model", model, "--candidates")
     code, out, _ = elmo(*arguments, "zebra, mat,river")
     assert code == 0
-    rows = out.splitlines()[2:]
+    _, heading, *rows = out.splitlines()
+    assert heading.endswith("word  (probability: among all words, not these alone)")
     assert {row.split()[-1] for row in rows[:2]} == {"mat", "river"}
     assert rows[2].strip() == "zebra  (not in the vocabulary)"
     result = json.loads(elmo(*arguments, "zebra,mat,river", "--json")[1])["words"]

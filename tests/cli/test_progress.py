@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 
-from elmokit.cli.progress import Bytes, Sentences
+from elmokit.cli.progress import Bytes, Embedded, Sentences
 
 
 class Terminal(io.StringIO):
@@ -32,6 +33,21 @@ def test_a_terminal_is_renewed_and_a_log_gets_lines(monkeypatch, stream, start):
         progress(1_000_000, 2_000_000)
     assert stream.getvalue().startswith(start)
     assert stream.getvalue().endswith("\n")
+
+
+def test_one_thing_is_no_plural():
+    assert Sentences("scoring").describe(1, None, 1.0) == "1 sentence, 1 sentence/s"
+
+
+def test_no_time_is_told_before_there_is_a_rate():
+    assert "left" not in Bytes("fetching").describe(1_000_000, 3_000_000, 1.0)
+
+
+def test_embedding_shows_itself_soon_though_the_first_batch_takes_long(monkeypatch, capsys):
+    monkeypatch.setattr("elmokit.cli.progress.SECONDS_BEFORE_FIRST_LINE", 0.01)
+    with Embedded("embedding"):
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "embedding: the first sentences are being computed\n"
 
 
 def test_quiet_shows_nothing(monkeypatch, capsys):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -74,8 +75,23 @@ def test_raw_text_of_standard_input_is_split(elmo, model, monkeypatch):
     raw = io.BytesIO(b"The cat\nsat. It is on the mat.")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=raw))
     _, out, _ = elmo("score", "-", "--model", model, "--split", "--json")
-    words = [json.loads(line)["words"] for line in out.splitlines()]
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["number"] for row in rows] == [1, 2]
+    assert "line" not in rows[0]  # which sentences do not keep to
+    words = [row["words"] for row in rows]
     assert words == [["The", "cat", "sat", "."], ["It", "is", "on", "the", "mat", "."]]
+
+
+def test_a_compressed_text_of_another_encoding_is_read(elmo, model, tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(b"the caf\xe9\n"))
+    code, out, _ = elmo("score", str(path), "--model", model, "--encoding", "latin-1", "--json")
+    assert (code, json.loads(out)["words"]) == (0, ["the", "caf\xe9"])
+    _, out, _ = elmo("score", str(path), "--model", model, "--errors", "replace", "--json")
+    assert json.loads(out)["words"] == ["the", "caf\ufffd"]
+    code, _, err = elmo("score", str(path), "--model", model)
+    assert code == 1
+    assert "--encoding latin-1" in err
 
 
 def test_a_model_without_a_softmax_is_one_line(elmo, text, tmp_path):

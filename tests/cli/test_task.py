@@ -20,7 +20,7 @@ from tasks.small_tasks import (
     write_examples,
 )
 
-from elmokit.cli.task import Shown
+from elmokit.cli.task_progress import Shown
 
 Elmo = Callable[..., tuple[int, str, str]]
 QUICK = FAST | {"training.epochs": 2}
@@ -181,7 +181,8 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
     [
         (["--no-elmo"], "give a file of static vectors (--static FILE)"),
         (["--set", "training.epoch=3"], "unknown setting 'epoch'; did you mean 'epochs'?"),
-        (["--set", "rows"], "'rows' is not a setting"),
+        (["--set", "rows"], "'rows' is not a setting; write name=value, as in training.epochs=5"),
+        (["-o", "nowhere/mine"], "nowhere/mine: there is no folder nowhere to write it into"),
         (["--set", "kind=pair"], "kind cannot be set"),
         (["--set", "name=sst"], "name cannot be set: the task's name, here 'spam'"),
         (["--train", "none.csv"], "none.csv: "),
@@ -268,6 +269,31 @@ def test_json_lines_keep_what_else_they_hold_and_go_to_a_file(
     assert [answer["id"] for answer in answers] == [0, 1, 2]
     assert {answer["label"] for answer in answers} == {"spam"}
     assert {answer["given_label"] for answer in answers} == {"mine"}
+
+
+def test_a_table_is_asked_about_its_text_column(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(
+        "id,message\n7,you $$$ \xe9\n8,we see MOTHER\n".encode("latin-1")
+    )
+    flags = ["--text-column", "message", "--encoding", "latin-1"]
+    code, out, err = elmo("task", "predict", str(spam), "in.csv", *flags)
+
+    assert (code, err) == (0, "")
+    first, second = map(json.loads, out.splitlines())
+    assert (first["id"], first["message"], first["label"]) == ("7", "you $$$ \xe9", "spam")
+    assert (second["id"], second["label"]) == ("8", "ham")
+
+
+def test_a_file_of_answers_is_replaced_only_by_force(
+    elmo: Elmo, spam: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_text("we go\n")
+    (tmp_path / "out.jsonl").write_text("precious")
+    arguments = ["task", "predict", str(spam), "in.txt", "-o", "out.jsonl", "--quiet"]
+    assert "out.jsonl: is there already" in fails(elmo, *arguments)
+    assert (tmp_path / "out.jsonl").read_text() == "precious"
+    assert elmo(*arguments, "--force")[0] == 0
+    assert json.loads((tmp_path / "out.jsonl").read_text())["text"] == "we go"
 
 
 def test_a_bad_line_leaves_no_file(elmo: Elmo, spam: Path, tmp_path: Path) -> None:

@@ -450,3 +450,12 @@ def test_a_claim_of_a_dead_machine_ends_as_its_refusal_says(tmp_path: Path) -> N
         lock.unlink()
         with claim(lock):
             pass
+
+
+def test_a_folder_that_cannot_be_written_to_is_not_said_to_be_locked(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(DiskError, match=r"file/folder: cannot be written to \("),
+        claim(tmp_path / "file" / "folder" / "lock"),
+    ):
+        pass

@@ -132,3 +132,11 @@ def test_damaged_description_is_told(tmp_path: Path, description: str) -> None:
 
     with pytest.raises(FormatError, match=r"in\.jsonl, line 1: is no line of vectors"):
         open_vectors(path)
+
+
+def test_json_lines_of_something_else_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "input.jsonl"
+    path.write_text('{"text": "a bank", "id": 1}\n{"sentence": "b", "vectors": [1]}\n')
+
+    with pytest.raises(FormatError, match=r"is no file of vectors: its first line has no .shape"):
+        open_vectors(path)

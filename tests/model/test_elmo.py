@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_models import small_bilm
+from small_models import small_bilm, small_embedder
 
 from elmokit import Elmo, batch_to_ids
 from elmokit.errors import ConfigError, InputError
@@ -127,3 +127,8 @@ def test_padding_is_zero_with_layer_norm_and_boundaries_too():
 def test_words_instead_of_ids_show_the_way():
     with pytest.raises(InputError, match="got a list; turn sentences into ids with batch_to_ids"):
         Elmo(small_bilm())([["a", "b"]])
+
+
+def test_an_embedder_in_place_of_its_bilm_shows_the_right_call():
+    with pytest.raises(InputError, match=r"of type Embedder, not BiLM; write Elmo\(embedder\.bilm"):
+        Elmo(small_embedder())

@@ -16,9 +16,10 @@ from small_models import small_bilm
 from elmokit import BiLM, Embedder
 from elmokit.config import CharacterEncoderConfig
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.tasks import run as run_module
+from elmokit.tasks import results
 from elmokit.tasks.config import TaskConfig, task_config
-from elmokit.tasks.run import TaskResult, train_task
+from elmokit.tasks.results import TaskResult
+from elmokit.tasks.run import train_task
 from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
 
 NAMES = {"spam": "csv", "sst": "txt", "ner": "conll", "pos": "conllu", "nli": "tsv"}
@@ -139,7 +140,7 @@ WRITERS: dict[str, Any] = {"spam": spam, "sst": sst, "ner": ner, "pos": pos, "nl
 
 def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the time that drawing takes, which is longer than a small run."""
-    monkeypatch.setattr(run_module, "draw", lambda result: None)
+    monkeypatch.setattr(results, "draw", lambda result: None)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -104,6 +104,37 @@ def test_every_setting_is_in_the_documentation() -> None:
             assert f"`{table}.{field.name}`" in page
 
 
+@pytest.mark.parametrize("preset", ["small", "paper"])
+def test_what_a_preset_sets_is_in_the_documentation(preset: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    table = page.split(f"| `{preset}` sets |")[1].split("\n\n")[0]
+    rows = {cells[0].strip(): cells[1:] for cells in map(cells_of, table.splitlines()[2:])}
+    sets = [
+        {f"`{name}.{key}`": value for name, keys in tables.items() for key, value in keys.items()}
+        for tables in (CATALOGUE[task].presets[preset] for task in CATALOGUE)
+    ]
+    assert set(rows) == {setting for task in sets for setting in task}
+    for setting, cells in rows.items():
+        for cell, task in zip(cells, sets, strict=True):
+            assert cell.strip() == shown(task.get(setting))
+
+
+def cells_of(line: str) -> list[str]:
+    return line.strip("|").split("|")
+
+
+def shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
+
+
 @pytest.mark.parametrize("table", [InputConfig, NetworkConfig, TrainingConfig, FilesConfig])
 def test_defaults_of_every_table_are_allowed(table: Any) -> None:
     assert table() == table()

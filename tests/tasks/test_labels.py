@@ -44,9 +44,16 @@ def test_unknown_label_is_one_line_with_its_place_and_the_known_ones():
 
 def test_of_many_known_labels_only_some_are_listed():
     names = tuple(f"tag{number:03}" for number in range(NAMES_SHOWN + 1))
-    with pytest.raises(InputError, match=rf"'tag{NAMES_SHOWN - 1:03}', …: give") as caught:
+    with pytest.raises(InputError, match=rf"'tag{NAMES_SHOWN - 1:03}' and 1 more: give") as caught:
         Labels(names).number("x", "here")
     assert names[-1] not in str(caught.value)
+
+
+def test_texts_in_place_of_labels_are_cut_and_the_column_is_asked_for():
+    texts = tuple(f"{number} a long review of a film " * 30 for number in range(100))
+    with pytest.raises(InputError, match=r"and 92 more: is it the text\? --label-column") as caught:
+        Labels(texts).number("another long review " * 30, "dev.csv, line 2")
+    assert len(str(caught.value)) < 600
 
 
 def test_example_without_a_label_is_refused_at_its_place():

@@ -25,7 +25,8 @@ from elmokit.formats.checkpoints import Checkpoint, Checkpoints
 from elmokit.tasks import saved_task, static_vectors
 from elmokit.tasks.batches import hold_out
 from elmokit.tasks.bilm_reference import BilmReference
-from elmokit.tasks.run import read_data, train_task
+from elmokit.tasks.run import train_task
+from elmokit.tasks.run_data import read_data
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.watcher import Watcher
 
@@ -127,7 +128,7 @@ def test_the_folder_holds_what_it_should(tmp_path: Path) -> None:
     result = train(tmp_path, "ner", ONE_EPOCH)
     names = {path.name for path in result.folder.iterdir()}
     assert names == {
-        ".lock", "checkpoints", "config.json", "labels.json", "metrics.jsonl", "report.txt",
+        "checkpoints", "config.json", "labels.json", "metrics.jsonl", "report.txt",
         "results.json", "weights.safetensors",
     }  # fmt: skip
     results = json.loads((result.folder / "results.json").read_text())
@@ -361,6 +362,19 @@ def test_force_removes_nothing_where_no_run_is(tmp_path: Path) -> None:
     write_bilm(tmp_path / "spam" / "bilm")
     result = train(tmp_path, "spam", ONE_EPOCH, force=True)
     assert (result.folder / "bilm" / "weights.safetensors").exists()
+
+
+def test_a_run_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("label,text\nham,a\n")
+    with pytest.raises(InputError, match="there is only the label"):
+        train(tmp_path, "spam", ONE_EPOCH, train=bad)
+    assert not (tmp_path / "spam").exists()
+    (tmp_path / "spam").mkdir()
+    (tmp_path / "spam" / "mine.txt").touch()
+    with pytest.raises(InputError, match="there is only the label"):
+        train(tmp_path, "spam", ONE_EPOCH, train=bad)
+    assert [path.name for path in (tmp_path / "spam").iterdir()] == ["mine.txt"]
 
 
 def test_there_must_be_something_to_resume(tmp_path: Path) -> None:

@@ -269,6 +269,21 @@ def test_a_finished_run_can_be_trained_on_for_more_epochs(tmp_path: Path) -> Non
     assert same(tmp_path / "longer", tmp_path / "whole")
 
 
+def test_the_layers_of_training_data_are_not_computed_again_for_a_finished_run(
+    tmp_path: Path,
+) -> None:
+    first = train(tmp_path, "spam", SHORT)
+    before, told = weights(first.folder), Listening()
+    again = train(tmp_path, "spam", SHORT, resume=True, watcher=told)
+    trained = again.trained
+    dev = trained.task.read(tmp_path / "spam.dev.csv", again.config.files, trained.tokenizer)
+    assert told.words[-1][1] == sum(map(len, {example.words for example in dev}))
+    assert any("already finished, after epoch" in note for note in told.notes)
+    assert again.dev == first.dev
+    after = weights(first.folder)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
 def test_what_is_resumed_must_be_the_same_run(tmp_path: Path) -> None:
     train(tmp_path, "spam", SHORT)
 

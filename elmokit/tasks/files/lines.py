@@ -30,7 +30,12 @@ def read_lines(path: str | Path, encoding: str = ENCODING) -> list[Line]:
     if not text.strip():
         raise InputError(f"{path}: holds no text; name a file that has examples")
     lines = text.removesuffix("\n").split("\n")
-    return [Line(place(path, n), line.removesuffix("\r")) for n, line in enumerate(lines, start=1)]
+    return numbered(path, (line.removesuffix("\r") for line in lines))
+
+
+def numbered(path: str | Path, lines: Iterable[str]) -> list[Line]:
+    """Lines, each with its place in a file."""
+    return [Line(place(path, number), line) for number, line in enumerate(lines, start=1)]
 
 
 def paragraphs(lines: Iterable[Line]) -> Iterator[list[Line]]:

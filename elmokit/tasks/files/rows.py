@@ -4,6 +4,7 @@ In CSV a field between quotation marks may hold commas and line breaks. In TSV a
 and a line break a row, always: quotation marks are part of the text. In JSON lines each line is an
 object, whose keys are the columns. Lines with nothing on them are no rows.
 
+A row of CSV or TSV that has more or fewer values than columns is refused, or left out on wish.
 Columns without a name at the end of a header, as the widespread `spam.csv` has them for text that
 spilt over, need not be filled.
 """
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from elmokit.errors import FormatError
+from elmokit.errors import ElmoWarning, FormatError
+from elmokit.plurals import counted
 from elmokit.tasks.files.lines import Line
 from elmokit.text.corpus import LONGEST_LINE_BYTES
 
@@ -36,21 +39,22 @@ class Fields(NamedTuple):
     values: list[str]
 
 
-RowReader = Callable[[Sequence[Line], bool], Iterator[Row]]
+RowReader = Callable[[Sequence[Line], bool, bool], Iterator[Row]]
+"""Makes rows of lines, given whether the first names the columns, and whether to skip bad ones."""
 
 
-def csv_rows(lines: Sequence[Line], header: bool) -> Iterator[Row]:
+def csv_rows(lines: Sequence[Line], header: bool, skip_bad: bool = False) -> Iterator[Row]:
     """The rows of a CSV file."""
-    return _named(_csv_fields(lines), header)
+    return _named(_csv_fields(lines), header, skip_bad)
 
 
-def tsv_rows(lines: Sequence[Line], header: bool) -> Iterator[Row]:
+def tsv_rows(lines: Sequence[Line], header: bool, skip_bad: bool = False) -> Iterator[Row]:
     """The rows of a TSV file."""
     fields = (Fields(line.place, line.text.split("\t")) for line in lines if line.text)
-    return _named(fields, header)
+    return _named(fields, header, skip_bad)
 
 
-def json_rows(lines: Sequence[Line], header: bool) -> Iterator[Row]:
+def json_rows(lines: Sequence[Line], header: bool, skip_bad: bool = False) -> Iterator[Row]:
     """The rows of JSON lines, whose columns are named always."""
     for line in lines:
         if line.text.strip():
@@ -76,7 +80,7 @@ def _csv_fields(lines: Sequence[Line]) -> Iterator[Fields]:
             yield Fields(place, values)
 
 
-def _named(rows: Iterator[Fields], header: bool) -> Iterator[Row]:
+def _named(rows: Iterator[Fields], header: bool, skip_bad: bool) -> Iterator[Row]:
     """Rows with the names of their columns: of the first row, or else their numbers."""
     first = next(rows, None)
     if first is None:
@@ -85,19 +89,35 @@ def _named(rows: Iterator[Fields], header: bool) -> Iterator[Row]:
     if not header:
         names = tuple(str(number) for number, _ in enumerate(names, start=1))
         yield Row(first.place, first.place, names, first.values)
+    left_out = []
     for row in rows:
+        if skip_bad and not _fits(row, names):
+            left_out.append(row.place)
+            continue
         _check_width(row, names)
         values = row.values + [""] * (len(names) - len(row.values))
         yield Row(row.place, first.place, names, values)
+    if left_out:
+        warnings.warn(
+            f"{left_out[0]}: has another number of fields than there are columns; "
+            f"{counted(len(left_out), 'such row')} left out",
+            ElmoWarning,
+            stacklevel=2,
+        )
+
+
+def _fits(row: Fields, names: Sequence[str]) -> bool:
+    """Whether a row has a value for every column with a name, and no more than columns."""
+    count = len(row.values)
+    return count <= len(names) and not any(names[count:])
 
 
 def _check_width(row: Fields, names: Sequence[str]) -> None:
-    """Refuse a row that lacks a value for a column with a name, or has more than columns."""
-    count = len(row.values)
-    if count > len(names) or any(names[count:]):
+    if not _fits(row, names):
         raise FormatError(
-            f"{row.place}: has {count} fields, but there are {len(names)} columns; mend the line "
-            "(in a .csv, put a text that holds commas between quotation marks)"
+            f"{row.place}: has {counted(len(row.values), 'field')}, but there are "
+            f"{counted(len(names), 'column')}; mend the line (in a .csv, put a text that holds "
+            "commas between quotation marks), or leave such rows out (--skip-bad-rows)"
         )
 
 

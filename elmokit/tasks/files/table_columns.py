@@ -24,6 +24,8 @@ USUAL_TEXTS = (("text",), ("sentence",), ("message",), ("v2",))
 USUAL_PAIRS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("sentence_a", "sentence_b"))
 NUMBER = re.compile(r"-?[1-9][0-9]*")
 COLUMNS_SHOWN = 20
+NAME_SHOWN = 40
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,15 @@ class TableSettings:
             given the label is column 1 and the texts follow it. (JSON lines name their columns.)
         skip_labels: Rows with such a label are left out, and a warning counts them; None for the
             "-" of SNLI in a table of pairs.
+        skip_bad_rows: Rows with more or fewer values than columns are left out, and a warning
+            counts them.
     """
 
     label: Column | None = None
     texts: tuple[Column, ...] = ()
     header: bool = True
     skip_labels: tuple[str, ...] | None = None
+    skip_bad_rows: bool = False
 
     def __post_init__(self) -> None:
         for name in ("texts", "skip_labels"):
@@ -69,6 +74,18 @@ def choose_columns(
         if row.names != names:  # which only JSON lines change from row to row
             names, choice = row.names, _choice(row, settings, texts)
         yield row, choice
+
+
+def text_positions(row: Row, settings: TableSettings, texts: int) -> tuple[int, ...]:
+    """Where the texts of a row without a label are, of which there are one or two."""
+    if settings.texts:
+        columns = _text_columns(row, settings, texts)
+    elif not settings.header and len(row.names) == texts:
+        columns = range(1, 1 + texts)
+    else:
+        _check_separator(row)
+        columns = _text_columns(row, settings, texts)
+    return tuple(_position(column, row) for column in columns)
 
 
 def _choice(row: Row, settings: TableSettings, texts: int) -> Choice:
@@ -134,9 +151,21 @@ def _position(column: Column, row: Row) -> int:
 def _check_count(row: Row, texts: int) -> None:
     needed = f"a label and {'a text' if texts == 1 else 'two texts'}"
     if len(row.names) < texts + 1:
+        _check_separator(row)
         raise InputError(
             f"{row.named_at}: has too few columns ({_listed(row.names)}) for {needed}; put commas "
             "between them in a .csv, tabs in a .tsv"
+        )
+
+
+def _check_separator(row: Row) -> None:
+    """Refuse one column of which another separator would make several."""
+    only = row.names[0] if len(row.names) == 1 else ""
+    other = next((name for mark, name in SEPARATORS.items() if mark in only), None)
+    if other is not None:
+        raise InputError(
+            f"{row.named_at}: is one column, {only[:NAME_SHOWN]!r}, with {other} in it; save the "
+            "table with commas between its columns as .csv, or with tabs as .tsv"
         )
 
 

@@ -86,7 +86,8 @@ def _records(
     encoding: str,
 ) -> list[_Record]:
     """What is used of each row that is not left out; there is at least one."""
-    rows = ROWS[format or _format_of(path)](read_lines(path, encoding), settings.header)
+    read = ROWS[format or _format_of(path)]
+    rows = read(read_lines(path, encoding), settings.header, settings.skip_bad_rows)
     records: list[_Record] = []
     left_out = Counter[str]()
     for row, choice in choose_columns(rows, settings, texts):

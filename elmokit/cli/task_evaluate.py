@@ -1,0 +1,52 @@
+"""`elmo task evaluate`: how good a trained task is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from elmokit.cli.options import ModelCommand, device_options, model_options
+from elmokit.cli.task_options import files_options, load_task, settings_of_flags
+from elmokit.cli.training import settings_of
+
+
+@click.command(cls=ModelCommand)
+@click.argument("folder")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@files_options
+@model_options
+@device_options
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def evaluate(
+    folder: str,
+    files: tuple[str, ...],
+    device: str | None,
+    threads: int | None,
+    quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Score a trained task on files of labelled examples.
+
+    FOLDER is what elmo task train wrote. Files are read as the training files were, unless flags
+    say otherwise. Prints the score, then precision and recall class by class, and what was taken
+    for what.
+
+    \b
+    Example:
+      elmo task evaluate my-spam more-messages.csv
+    """
+    from dataclasses import replace
+
+    from elmokit.tasks.reports import errors_text
+
+    trained = load_task(folder, device, threads, quiet, flags)
+    changes = settings_of((), **settings_of_flags(**flags))
+    reading = {name.removeprefix("files."): value for name, value in changes.items()}
+    found = trained.evaluate(*files, reading=replace(trained.config.files, **reading))
+    if as_json:
+        click.echo(json.dumps(found.score.to_dict()))
+    else:
+        click.echo(f"{found.score.describe()}\n\n{errors_text(found)}")

@@ -1,0 +1,333 @@
+"""Words and their static vectors: looked up, compared, and embedded as `Embedder` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
+from elmokit.config import check_size
+from elmokit.errors import InputError
+from elmokit.formats.fetch import Progress
+from elmokit.formats.word_vectors import Format, kind_of, read_word_vectors, save_word_vectors
+from elmokit.formats.word_vectors_fasttext import Subwords, read_fasttext
+from elmokit.formats.word_vectors_native import VECTORS_FILE, read_stored_vectors
+from elmokit.static.angles import Vectors as Vectors
+from elmokit.static.angles import cosine, largest, unit
+from elmokit.static.near_forms import near_forms
+from elmokit.text.characters import Sentence, check_sentence, check_sentences, short
+from elmokit.text.tokenizer import Tokenizer, load_tokenizer
+
+Layer = Literal["average", "top"] | int
+
+NAMES = {"skip-gram": "word2vec", "cbow": "word2vec", "fasttext": "fastText"}
+"""What vectors are called, by the method that made them."""
+ROWS_AT_ONCE = 1 << 15
+"""Vectors that are brought to single precision together."""
+
+
+class Neighbour(NamedTuple):
+    """A word, and how near it is."""
+
+    word: str
+    cosine: float
+
+
+class StaticVectors:
+    """One vector for a word, wherever it stands.
+
+    A word is looked up as it is written, then in lower case. One that has no vector is made of its
+    subwords where they are fastText's; else it is zeros.
+
+    Args:
+        words: Different words, frequent ones first as a rule.
+        vectors: A vector for each, (words, size). They stay in their precision; what is computed
+            is float32.
+        name: What to call them.
+        tokenizer: What `tokenize` and `encode` split raw text with; a name or a tokenizer.
+        lowercase: Whether a word without a vector takes that of its lower case.
+        subwords: Gives other words a vector.
+        description: What is known of them: `method`, for one.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        vectors: ArrayLike,
+        *,
+        name: str = "static vectors",
+        tokenizer: str | Tokenizer = "default",
+        lowercase: bool = True,
+        subwords: Subwords | None = None,
+        description: Mapping[str, str] | None = None,
+    ) -> None:
+        table = np.asarray(vectors)
+        if not np.issubdtype(table.dtype, np.floating):
+            table = table.astype(np.float32)
+        if table.ndim != 2 or len(words) != len(table) or 0 in table.shape:
+            raise InputError(
+                f"{len(words)} words have vectors of shape {table.shape}; give (words, size)"
+            )
+        self.words = list(words)
+        self.name = name
+        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.lowercase = lowercase
+        self.description = dict(description or {})
+        self._table = table
+        self._subwords = subwords
+        self._rows = {word: row for row, word in enumerate(self.words)}
+        if len(self._rows) != len(self.words):
+            raise InputError("static vectors were given for a word twice; give different words")
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path | None = None,
+        *,
+        tokenizer: str | Tokenizer | None = None,
+        lowercase: bool = True,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Load the bundled English vectors, or a file of any format that `elmo static` reads.
+
+        `load()`, `load("glove.6B.50d.txt.gz")`, `load("vectors.bin")`. The tokenizer is the one
+        the vectors were trained with, where the file says it, unless given.
+        """
+        path = bundled_vectors() if path is None else Path(path)
+        kind = kind_of(path)
+        subwords: Subwords | None = None
+        description: dict[str, str] = {}
+        table: NDArray[Any]
+        if kind == "native":
+            words, table, description = read_stored_vectors(path)
+        elif kind == "fasttext":
+            words, table, subwords = read_fasttext(path)
+            description = {"method": "fasttext"}
+        else:
+            words, table = read_word_vectors(path, progress=progress)
+        chosen = description.get("tokenizer", "default") if tokenizer is None else tokenizer
+        return cls(
+            words,
+            table,
+            name=NAMES.get(description.get("method", ""), path.name.partition(".")[0]),
+            tokenizer=chosen,
+            lowercase=lowercase,
+            subwords=subwords,
+            description=description,
+        )
+
+    def save(self, path: str | Path, *, to: Format | None = None, words: int | None = None) -> None:
+        """Write the vectors, or those of the first `words`; the name says the format, or `to`.
+
+        Subwords are not written: only training writes fastText's own file.
+        """
+        kept = len(self) if words is None else words
+        check_size("words", kept)
+        description = {"tokenizer": self.tokenizer.name, **self.description}
+        save_word_vectors(
+            path, self.words[:kept], self._table[:kept], to=to, description=description
+        )
+
+    def __repr__(self) -> str:
+        return f"StaticVectors({self.name!r}, {len(self)} words of {self.size})"
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return self.row_of(word) is not None
+
+    @property
+    def size(self) -> int:
+        """Size of a word's vector."""
+        return int(self._table.shape[1])
+
+    @property
+    def vector_size(self) -> int:
+        """Size of a word's vector, as `Embedder` calls it."""
+        return self.size
+
+    def row_of(self, word: str) -> int | None:
+        """The row of a word in the table; None where it has none."""
+        return next((self._rows[form] for form in self._forms(word) if form in self._rows), None)
+
+    def rows(self, numbers: Sequence[int] | NDArray[np.integer]) -> Vectors:
+        """The vectors of some rows of the table, (rows, size)."""
+        return self._table[np.asarray(numbers, dtype=np.intp)].astype(np.float32)
+
+    def find(self, word: str) -> Vectors | None:
+        """The vector (size,) of a word, by its subwords if need be; None where it has none."""
+        row = self.row_of(word)
+        if row is not None:
+            return self.rows([row])[0]
+        return None if self._subwords is None else self._subwords(word)
+
+    def vector(self, word: str) -> Vectors:
+        """The vector (size,) of a word; an error that names near forms where it has none."""
+        found = self.find(word)
+        if found is None:
+            raise InputError(f"{word!r} has no vector in {self.name}{self._advice(word)}")
+        return found
+
+    def embed(self, sentences: Sequence[Sentence], layer: Layer = "average") -> list[Vectors]:
+        """Embed each sentence of words as an array (words, size); unknown words are zeros.
+
+        There is one layer: "average", "top" and 0 are all the same.
+        """
+        check_layer(layer)
+        check_sentences(sentences)
+        return [self._embedded(sentence) for sentence in sentences]
+
+    def embed_layers(self, sentences: Sequence[Sentence]) -> list[Vectors]:
+        """Embed each sentence of words as an array (1, words, size): there is one layer."""
+        return [vectors[None] for vectors in self.embed(sentences)]
+
+    def embed_stream(
+        self, sentences: Iterable[Sentence], layer: Layer = "average"
+    ) -> Iterator[Vectors]:
+        """Embed any number of sentences in constant memory: arrays (words, size), in order."""
+        check_layer(layer)
+        if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+            check_sentences(sentences)
+        for number, sentence in enumerate(sentences):
+            check_sentence(sentence, number)
+            yield self._embedded(sentence)
+
+    def embed_layers_stream(self, sentences: Iterable[Sentence]) -> Iterator[Vectors]:
+        """Embed any number of sentences in constant memory: (1, words, size), in order."""
+        return (vectors[None] for vectors in self.embed_stream(sentences))
+
+    def encode(self, texts: Sequence[str], layer: Layer = "average") -> Vectors:
+        """Embed raw texts as sentence vectors (texts, size): the mean over words with a vector.
+
+        A text without any is zeros.
+        """
+        check_layer(layer)
+        if isinstance(texts, str):
+            raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
+        if not isinstance(texts, Iterable):
+            raise InputError(f"expected a list of texts, got {short(texts)}")
+        means = [self._mean(self.tokenize(text)) for text in texts]
+        return np.array(means, np.float32).reshape(-1, self.size)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split raw text into words, with the tokenizer the vectors were trained with."""
+        return [word for sentence in self.split(text) for word in sentence]
+
+    def split(self, text: str) -> list[list[str]]:
+        """Split raw text into sentences of words, with the same tokenizer."""
+        if not isinstance(text, str):
+            raise InputError(f"expected a text, got {short(text)}")
+        return [[token.text for token in sentence] for sentence in self.tokenizer.sentences(text)]
+
+    def similarity(self, first: str, second: str) -> float:
+        """Cosine of the angle between the vectors of two words."""
+        return cosine(self.vector(first), self.vector(second))
+
+    def neighbours(self, word: str, top: int = 10) -> list[Neighbour]:
+        """The words whose vectors are nearest by cosine, the nearest first."""
+        row = self.row_of(word)
+        return self.nearest(self.vector(word), top, without=[] if row is None else [row])
+
+    def analogy(
+        self, positive: Sequence[str], negative: Sequence[str] = (), top: int = 10
+    ) -> list[Neighbour]:
+        """What king - man + woman is: words nearest to the sum, each vector at length 1.
+
+        The words of the question are excluded, in capitals or not.
+        """
+        if not positive and not negative:
+            raise InputError("give the words of the question: positive=['king', 'woman']")
+        signed = [*((word, 1) for word in positive), *((word, -1) for word in negative)]
+        total = sum(sign * unit(self.vector(word)) for word, sign in signed)
+        asked = {word.upper() for word, _ in signed}
+        rows = [row for row, word in enumerate(self.words) if word.upper() in asked]
+        return self.nearest(np.asarray(total, np.float32), top, without=rows)
+
+    def nearest(
+        self, vector: Vectors, top: int = 10, without: Sequence[int] = ()
+    ) -> list[Neighbour]:
+        """The words nearest to a vector (size,) by cosine, but those of some rows."""
+        check_size("top", top)
+        cosines = self.cosines(vector[None])[0]
+        cosines[list(without)] = -np.inf
+        best = largest(cosines, min(top, len(self) - len(set(without))))
+        return [Neighbour(self.words[row], float(cosines[row])) for row in best]
+
+    def cosines(self, vectors: Vectors) -> Vectors:
+        """Cosines (vectors, words) between some vectors (vectors, size) and all of the table."""
+        units = unit(vectors)
+        found = np.empty((len(vectors), len(self)), np.float32)
+        for start in range(0, len(self), ROWS_AT_ONCE):
+            block = slice(start, start + ROWS_AT_ONCE)
+            np.matmul(units, self._table[block].astype(np.float32).T, out=found[:, block])
+        found /= self._lengths
+        return found
+
+    @cached_property
+    def _lengths(self) -> Vectors:
+        """The length of each vector (words,); 1 where it is zero, so that its cosines are 0."""
+        blocks = (
+            np.linalg.norm(self._table[start : start + ROWS_AT_ONCE].astype(np.float32), axis=1)
+            for start in range(0, len(self), ROWS_AT_ONCE)
+        )
+        lengths = np.concatenate(list(blocks))
+        lengths[lengths == 0] = 1
+        return lengths
+
+    def _forms(self, word: str) -> tuple[str, ...]:
+        return forms_of(word, self.lowercase)
+
+    def _embedded(self, sentence: Sentence) -> Vectors:
+        """The vectors (words, size) of a sentence, zeros where a word has none."""
+        vectors = np.zeros((len(sentence), self.size), np.float32)
+        rows = [self.row_of(word) for word in sentence]
+        known = [place for place, row in enumerate(rows) if row is not None]
+        vectors[known] = self.rows([row for row in rows if row is not None])
+        if self._subwords is not None:
+            for place in {*range(len(sentence))}.difference(known):
+                found = self._subwords(sentence[place])
+                vectors[place] = 0 if found is None else found
+        return vectors
+
+    def _mean(self, words: Sequence[str]) -> Vectors:
+        vectors = self._embedded(words)
+        found = vectors.any(axis=1)
+        return vectors[found].mean(0) if found.any() else np.zeros(self.size, np.float32)
+
+    def _advice(self, word: str) -> str:
+        near = near_forms(word, self.words)
+        return f"; near forms that have one: {', '.join(near)}" if near else "; try another word"
+
+
+def bundled_vectors() -> Path:
+    """The file of the bundled English vectors."""
+    path = bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE
+    if not path.is_file():
+        raise InputError("this installation has no bundled word vectors; name a file of vectors")
+    return path
+
+
+def has_bundled_vectors() -> bool:
+    """Whether this installation has the bundled English vectors."""
+    return (bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE).is_file()
+
+
+def forms_of(word: str, lowercase: bool) -> tuple[str, ...]:
+    """The forms of a word that may have its vector, the best first.
+
+    >>> forms_of("Bank", lowercase=True)
+    ('Bank', 'bank')
+    """
+    return (word, word.lower()) if lowercase else (word,)
+
+
+def check_layer(layer: Layer) -> None:
+    """Refuse a layer other than the only one."""
+    if isinstance(layer, bool) or layer not in ("average", "top", 0):
+        raise InputError(f"layer is {layer!r}; static vectors have one: 'average', 'top' or 0")

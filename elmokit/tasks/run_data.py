@@ -1,0 +1,116 @@
+"""The data of a run: files of examples, prepared, and the static vectors of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from elmokit.errors import InputError
+from elmokit.plurals import counted
+from elmokit.tasks.batches import fixed_part, hold_out
+from elmokit.tasks.config import FilesConfig, TaskConfig
+from elmokit.tasks.examples import AnyExample, PairExample
+from elmokit.tasks.kinds import KINDS
+from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.tasks.task import AnyTask
+from elmokit.tasks.watcher import Watcher
+from elmokit.text.tokenizer import load_tokenizer
+
+Files = str | Path | Sequence[str | Path]
+
+
+class Data(NamedTuple):
+    """Prepared examples."""
+
+    train: list[AnyExample]
+    dev: list[AnyExample]
+    test: list[AnyExample]
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        """Every sentence of all examples."""
+        return [words for part in self for example in part for words in example.sentences]
+
+    @property
+    def learnt_words(self) -> set[str]:
+        """Every word of what a model is trained on and chosen by."""
+        return {
+            word
+            for part in (self.train, self.dev)
+            for example in part
+            for words in example.sentences
+            for word in words
+        }
+
+
+def read_data(
+    config: TaskConfig, train: Files, dev: Files | None, test: Files | None, watcher: Watcher
+) -> tuple[AnyTask, Data]:
+    """Read all files; the labels are those of the training data."""
+    kind = KINDS[config.kind]
+    tokenizer = load_tokenizer(config.files.tokenizer or "default")
+    whole = replace(config.files, phrases=False)
+
+    def read(files: Files, reading: FilesConfig) -> list[AnyExample]:
+        return [e for file in as_list(files) for e in kind.read(file, reading, tokenizer)]
+
+    train_examples = read(train, config.files)
+    # Before any are held out: a rare label may be among those alone.
+    task = kind(config, kind.labels_of(train_examples))
+    if dev is not None:
+        dev_examples = read(dev, whole)
+    else:
+        if any(kind.reads_phrases(file, config.files) for file in as_list(train)):
+            raise InputError(
+                "phrases of one sentence are too much alike to hold some out; give a dev file "
+                "(--dev)"
+            )
+        train_examples, dev_examples = held_out(train_examples, watcher)
+    part = fixed_part(len(train_examples), config.training.fraction)
+    data = Data(
+        task.prepare([train_examples[number] for number in part]),
+        task.prepare(dev_examples),
+        [] if test is None else task.prepare(read(test, whole)),
+    )
+    watcher.note(
+        f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev, "
+        f"{len(data.test):,} for test; {counted(len(task.labels), 'label')}"
+    )
+    return task, data
+
+
+def held_out(
+    examples: list[AnyExample], watcher: Watcher
+) -> tuple[list[AnyExample], list[AnyExample]]:
+    """Training data, and a fixed tenth of it to serve as dev."""
+    # Pairs of one first sentence are seldom of one label: seen in training, it gives a label away.
+    kept, held = hold_out(
+        [each.first if isinstance(each, PairExample) else n for n, each in enumerate(examples)]
+    )
+    watcher.note(f"no dev file: {len(held):,} of the training examples, a tenth, are held out")
+    return [examples[number] for number in kept], [examples[number] for number in held]
+
+
+def as_list(files: Files) -> list[str | Path]:
+    """One file or several as a list."""
+    return [files] if isinstance(files, str | Path) else list(files)
+
+
+def read_static(config: TaskConfig, data: Data, watcher: Watcher) -> StaticVectors | None:
+    """The static vectors of all words that occur."""
+    inputs = config.inputs
+    if inputs.static is None:
+        return None
+    words = {word for sentence in data.sentences for word in sentence}
+    static = StaticVectors.read(
+        inputs.static,
+        words,
+        lowercase=inputs.lowercase,
+        trainable=inputs.static_trainable,
+        progress=watcher.fetching,
+    )
+    known = sum(word in static for word in words)
+    watcher.note(f"{inputs.static}: has {known:,} of {len(words):,} different words")
+    return static

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_models import small_bilm
+from static.small_vectors import small_vectors
+
+from elmokit.formats.native import SavedModel, write_model
+
+BANKS = ("A river bank.", "The bank lends.")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    bilm = small_bilm()
+    write_model(tmp_path / "model", SavedModel(bilm.config, bilm.state_dict(), "default"))
+    return str(tmp_path / "model")
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    small_vectors().save(tmp_path / "glove.txt")
+    return str(tmp_path / "glove.txt")
+
+
+def test_static_vectors_are_shown_beside(elmo, model, vectors):
+    _, out, _ = elmo("compare", "bank", *BANKS, "--model", model, "--static", vectors)
+    assert out.splitlines()[4].split() == ["glove", "(static)", "1.000"]
+    assert "layer 0 (static)" in out
+
+
+def test_the_bundled_vectors_are_shown_where_they_are(elmo, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
+    arguments = ["compare", "bank", *BANKS, "--model", model]
+    assert "word2vec" not in elmo(*arguments)[1]
+    static = small_vectors(description={"method": "skip-gram"})
+    static.save(tmp_path / "english-small-word2vec" / "vectors.safetensors")
+    assert elmo(*arguments)[1].splitlines()[4].split() == ["word2vec", "(static)", "1.000"]
+    assert "word2vec" not in elmo(*arguments, "--static", "none")[1]
+
+
+def test_a_missing_file_of_vectors_is_one_line(elmo, model):
+    code, _, err = elmo("compare", "bank", *BANKS, "--model", model, "--static", "nowhere.txt")
+    assert code == 1
+    assert err.startswith("elmo: nowhere.txt: cannot be read")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--heat-map"]])
+def test_sentences_without_a_word_give_a_heat_map(elmo, model, flags):
+    arguments = ["compare", *BANKS, "--model", model, "--static", "none", *flags]
+    code, out, _ = elmo(*arguments)
+    assert code == 0
+    lines = out.splitlines()
+    heads = [line for line in lines if line.endswith("cosine x 100")]
+    assert heads[1] == "layer 1, cosine x 100"
+    assert len(heads) == 4
+    first = lines.index(heads[0])
+    assert lines[first + 1].split() == [str(number) for number in range(1, 9)]
+    assert lines[first + 2].split()[:3] == ["1", "A", "100"]
+    assert "\x1b" not in out
+
+
+def test_a_heat_map_wider_than_the_terminal_is_cut(elmo, model, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = elmo("compare", *BANKS, "--model", model, "--static", "none")
+    assert max(map(len, out.splitlines())) <= 40
+    assert sum(line.split()[:2] == ["3", "bank"] for line in out.splitlines()) == 4 * 2
+
+
+def test_unknown_words_have_dashes_in_the_static_map(elmo, model, vectors):
+    _, out, _ = elmo("compare", *BANKS, "--model", model, "--static", vectors)
+    lines = out.splitlines()
+    assert lines[3].split() == ["1", "A", *"--------"]
+    assert lines[5].split()[:5] == ["3", "bank", "-", "60", "100"]
+
+
+def test_a_heat_map_is_drawn(elmo, model, tmp_path):
+    pytest.importorskip("matplotlib", reason="the extra plots is not installed")
+    picture = tmp_path / "map.png"
+    code, out, _ = elmo("compare", *BANKS, "--model", model, "--picture", str(picture))
+    assert (code, out) == (0, f"{picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_of_another_kind_is_refused_before_a_model_is_loaded(elmo):
+    code, _, err = elmo("compare", *BANKS, "--picture", "map.gif", "--model", "nowhere")
+    assert code == 1
+    assert "map.gif" in err
+
+
+def test_a_heat_map_as_json_has_every_cell(elmo, model):
+    _, out, _ = elmo("compare", *BANKS, "--model", model, "--static", "none", "--json")
+    result = json.loads(out)
+    assert result["sentences"] == [["A", "river", "bank", "."], ["The", "bank", "lends", "."]]
+    assert len(result["cosines"]["layer 1"]) == 8
+    assert result["cosines"]["layer 1"][3][3] == pytest.approx(1)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from static.small_vectors import WORDS, random_sentences, small_vectors
+
+from elmokit.static.vectors import StaticVectors
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    small_vectors().save(tmp_path / "glove.txt")
+    return str(tmp_path / "glove.txt")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    lines = (" ".join(words) + "\n" for words in random_sentences())
+    (tmp_path / "text.txt").write_text("".join(lines))
+    return str(tmp_path / "text.txt")
+
+
+@pytest.mark.parametrize("command", ["neighbours", "neighbors"])
+def test_neighbours_are_printed_in_either_spelling(elmo, vectors, command):
+    code, out, _ = elmo("static", command, vectors, "king", "--top", "2")
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines()] == ["King", "man"]
+
+
+def test_neighbours_as_json(elmo, vectors):
+    result = json.loads(elmo("static", "neighbours", vectors, "king", "--json")[1])
+    assert result["word"] == "king"
+    assert result["words"][0]["word"] == "King"
+    assert result["words"][0]["cosine"] == pytest.approx(0.9959, abs=1e-4)
+
+
+def test_an_analogy_is_answered(elmo, vectors):
+    _, out, _ = elmo("static", "analogy", vectors, "king - man + woman", "--top", "1")
+    assert out.split()[1] == "queen"
+    code, _, err = elmo("static", "analogy", vectors, "king man")
+    assert code == 1
+    assert "write it as 'king - man + woman'" in err
+
+
+def test_similarity_of_two_words(elmo, vectors):
+    assert elmo("static", "similarity", vectors, "king", "man")[1] == "0.7071\n"
+    result = json.loads(elmo("static", "similarity", vectors, "king", "man", "--json")[1])
+    assert result == {"words": ["king", "man"], "cosine": pytest.approx(0.7071, abs=1e-4)}
+
+
+def test_an_unknown_word_is_one_line(elmo, vectors):
+    code, out, err = elmo("static", "similarity", vectors, "kings", "man")
+    assert (code, out) == (1, "")
+    assert err == "elmo: 'kings' has no vector in glove; near forms that have one: king, King\n"
+
+
+def test_a_similarity_set_and_analogies_are_scored(elmo, vectors, tmp_path):
+    (tmp_path / "set.txt").write_text("king queen 5\nking man 3\nking zebra 1\nbank man 1\n")
+    (tmp_path / "questions.txt").write_text(": family\nman king woman queen\nman a woman b\n")
+    _, out, _ = elmo("static", "similarity", vectors, "--set", str(tmp_path / "set.txt"))
+    assert out.splitlines()[1].split() == ["set", "0.500", "3", "4"]
+    arguments = [
+        "--pairs",
+        str(tmp_path / "set.txt"),
+        "--analogies",
+        str(tmp_path / "questions.txt"),
+    ]
+    _, out, _ = elmo("static", "evaluate", vectors, *arguments)
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[1] == ["set", "0.500", "3", "4"]
+    assert rows[-1] == ["total", "100.0%", "1", "2"]
+    result = json.loads(elmo("static", "evaluate", vectors, *arguments, "--json")[1])
+    assert result["similarity"][0]["known"] == 3
+    assert result["analogies"][0][0]["accuracy"] == 1
+
+
+def test_pairs_are_shown_as_in_the_picture(elmo):
+    arguments = ["static", "pairs", "The quick brown fox jumps.", "--lowercase"]
+    lines = elmo(*arguments)[1].splitlines()
+    assert lines[2:4] == [
+        "the [quick] brown fox jumps .",
+        "    (quick, the) (quick, brown) (quick, fox)",
+    ]
+    result = json.loads(elmo(*arguments, "--window", "1", "--json")[1])
+    assert result[0] == {
+        "sentence": ["the", "quick", "brown", "fox", "jumps", "."],
+        "position": 0,
+        "pairs": [["the", "quick"]],
+    }
+
+
+def test_training_writes_vectors_that_the_other_commands_read(elmo, text, tmp_path):
+    pytest.importorskip("gensim", reason="the extra static is not installed")
+    output = str(tmp_path / "v.safetensors")
+    flags = ["--size", "7", "--epochs", "1", "--threads", "1", "--tokenizer", "whitespace"]
+    code, out, _ = elmo("static", "train", text, "-o", output, *flags)
+    assert code == 0
+    assert out == f"{output}: 30 words of 7, by skip-gram from 2,000 words in 200 sentences\n"
+    assert len(elmo("static", "neighbours", output, "w1", "--top", "3")[1].splitlines()) == 3
+    code, _, err = elmo("static", "train", text, "-o", output, *flags)
+    assert code == 1
+    assert "is there already" in err
+    _, out, _ = elmo("static", "train", text, "-o", output, *flags, "--force", "--json")
+    assert json.loads(out)["kept"] == 30
+
+
+def test_every_flag_of_training_reaches_the_library(elmo, text, tmp_path, monkeypatch):
+    seen = {}
+
+    def record(patterns, output, settings, **others):
+        seen.update(vars(settings), **others)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmokit.static.training.train_from_files", record)
+    numbers = {
+        "size": 2, "window": 3, "min_count": 4, "max_words": 5, "negative": 6, "epochs": 7,
+        "buckets": 8, "threads": 9, "seed": 10,
+    }  # fmt: skip
+    flags = [
+        part for name, n in numbers.items() for part in (f"--{name.replace('_', '-')}", str(n))
+    ]
+    flags += ["--method", "fasttext", "--lowercase", "--errors", "replace", "--force"]
+    assert elmo("static", "train", text, "-o", "v.bin", *flags)[0] == 130
+    assert {name: seen[name] for name in numbers} == numbers
+    assert (seen["method"], seen["lowercase"], seen["force"]) == ("fasttext", True, True)
+    assert seen["corpus"].errors == "replace"
+
+
+def test_vectors_are_converted(elmo, vectors, tmp_path):
+    output = str(tmp_path / "v.bin")
+    assert elmo("static", "convert", vectors, output)[1] == f"{output}: 7 words of 3\n"
+    assert StaticVectors.load(output).words == WORDS
+    code, _, err = elmo("static", "convert", vectors, output)
+    assert code == 1
+    assert "is there already" in err
+    flags = ["--to", "glove", "--words", "2", "--force"]
+    assert elmo("static", "convert", vectors, output, *flags)[0] == 0
+    assert Path(output).read_text().splitlines() == ["king 1.0 0.0 1.0", "queen 0.0 1.0 1.0"]
+
+
+def test_a_name_of_no_format_is_refused_before_reading(elmo):
+    code, _, err = elmo("static", "convert", "nowhere.txt", "v.npy")
+    assert code == 1
+    assert err.startswith("elmo: v.npy: give a name that ends in one of")
+
+
+def test_without_a_file_the_bundled_vectors_are_asked(elmo, tmp_path, monkeypatch):
+    monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
+    code, _, err = elmo("static", "neighbours", "king")
+    assert code == 1
+    assert "no bundled word vectors; name a file" in err
+    small_vectors().save(tmp_path / "english-small-word2vec" / "vectors.safetensors")
+    assert elmo("static", "similarity", "king", "king")[1] == "1.0000\n"
+    assert elmo("static", "neighbours", "king", "--top", "1")[1].split()[1] == "King"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["neighbours"],
+        ["neighbours", "a", "b", "c"],
+        ["similarity", "a"],
+        ["similarity", "a", "b", "--set", "c"],
+        ["evaluate", "a"],
+        ["train", "a"],
+        ["pairs", "a", "--window", "0"],
+        ["neighbourz", "a"],
+    ],
+)
+def test_wrong_usage_ends_with_2(elmo, arguments):
+    assert elmo("static", *arguments)[0] == 2
+
+
+def test_a_malformed_file_is_named_with_its_line(elmo, tmp_path):
+    (tmp_path / "bad.txt").write_text("a 1 2\nb 1\n")
+    code, _, err = elmo("static", "neighbours", str(tmp_path / "bad.txt"), "a")
+    assert code == 1
+    assert f"{tmp_path / 'bad.txt'}, line 2: has 1 numbers" in err
+
+
+def test_looking_at_vectors_imports_neither_torch_nor_gensim(vectors):
+    program = (
+        "import sys\n"
+        "from elmokit.cli import elmo\n"
+        "elmo(['static', 'neighbours', sys.argv[1], 'king'], standalone_mode=False)\n"
+        "sys.exit(bool({'torch', 'gensim', 'scipy'} & set(sys.modules)))\n"
+    )
+    command = [sys.executable, "-c", program, vectors]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from static.small_vectors import random_sentences, random_vectors
+
+from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.static.training import TrainingSettings, train_vectors
+from runs import static_english_small, static_scores
+from runs.static_english_small import PreparedSentences, make_card, measure
+
+QUESTIONS = ": one\nw1 w2 w4 w5\nw1 w2 w4 unknown\n"
+
+
+@pytest.fixture
+def wordsim(tmp_path: Path) -> Path:
+    """A folder of sets, with a few pairs in each."""
+    for name in static_english_small.SETS:
+        (tmp_path / f"{name}.txt").write_text("w1\tw2\t3\nw4\tw5\t1\nw7\tw8\t2\nw1\tx\t2\n")
+    path = tmp_path / static_english_small.ANALOGIES
+    path.write_bytes(gzip.compress(QUESTIONS.encode()))
+    return tmp_path
+
+
+def test_prepared_text_gives_its_sentences_back(tmp_path: Path) -> None:
+    sentences = [["a", "b"], ["b"], ["c", "a", "b"]]
+    (tmp_path / "text.txt").write_text("".join(" ".join(words) + "\n" for words in sentences))
+    corpus = prepare_corpus(
+        [tmp_path / "text.txt"], tokenizer="whitespace", cache=tmp_path / "cache", processes=1
+    )
+    found = PreparedSentences(corpus)
+    assert list(found) == sentences
+    assert list(found) == sentences  # several times
+    assert list(PreparedSentences(corpus, most=2)) == sentences[:2]
+
+
+def test_the_card_has_settings_and_scores(wordsim: Path) -> None:
+    pytest.importorskip("gensim", reason="the extra static is not installed")
+    settings = TrainingSettings(size=4, epochs=1, threads=1)
+    trained = train_vectors(random_sentences(), settings)
+    card = make_card(trained, settings, measure(trained.vectors, wordsim), minutes=1.0)
+    assert "Static vectors of 30 English words, 4 numbers each" in card
+    assert "3 of 4 pairs" in card
+    assert "1 of 2 questions" in card
+    assert "{" not in card
+
+
+def test_both_evaluations_give_the_same_scores(wordsim: Path) -> None:
+    pytest.importorskip("gensim", reason="the extra static is not installed")
+    vectors = random_vectors()
+    ours = static_scores.our_scores(vectors, wordsim)
+    theirs = static_scores.gensim_scores(static_scores.gensim_of(vectors), wordsim)
+    assert ours.keys() == theirs.keys()
+    np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-6)
+    assert "| EN-SIMLEX-999 |" in static_scores.table([ours], [theirs])
+
+
+def test_training_scores_alike_with_one_thread(wordsim: Path) -> None:
+    pytest.importorskip("gensim", reason="the extra static is not installed")
+    settings = TrainingSettings(size=4, epochs=1, threads=1, seed=2)
+    ours, theirs = static_scores.trained_scores(random_sentences(), settings, wordsim)
+    np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-6)

@@ -1,0 +1,141 @@
+"""Scores of static vectors, beside gensim's and SciPy's."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from static.small_vectors import random_vectors, small_vectors
+
+from elmokit.static.evaluation import (
+    AnalogyScore,
+    analogy_scores,
+    rank_correlation,
+    similarity_score,
+    total,
+)
+from elmokit.static.vectors import StaticVectors
+
+ROUNDING = 1e-9
+
+
+def gensim_of(vectors: StaticVectors) -> Any:
+    keyedvectors = pytest.importorskip("gensim.models.keyedvectors", reason="the extra static")
+    keyed = keyedvectors.KeyedVectors(vectors.size)
+    keyed.add_vectors(vectors.words, vectors.rows(range(len(vectors))))
+    return keyed
+
+
+def arithmetic_vectors() -> StaticVectors:
+    """Words whose analogies hold as often as not, some of them in two forms."""
+    noise = np.random.default_rng(3)
+    kinds, forms = noise.standard_normal((2, 12, 10))
+    words = [f"k{kind}f{form}" for kind in range(12) for form in range(4)]
+    table = [kinds[kind] + 2 * forms[form] for kind in range(12) for form in range(4)]
+    table = np.array(table) + 1.2 * noise.standard_normal((48, 10))
+    capitals = [word.upper() for word in words[:10]]
+    near = table[:10] + 0.1 * noise.standard_normal((10, 10))
+    return StaticVectors(
+        [*capitals[:5], *words, *capitals[5:]],
+        np.concatenate([near[:5], table, near[5:]]).astype(np.float32),
+    )
+
+
+def write_questions(path: Path) -> Path:
+    chosen = random.Random(5)
+    lines = []
+    for section in ("one", "two"):
+        lines.append(f": {section}")
+        for _ in range(80):
+            (first, second), (form, other) = (chosen.sample(range(n), 2) for n in (12, 4))
+            words = [f"k{first}f{form}", f"k{first}f{other}", f"k{second}f{form}"]
+            lines.append(" ".join([*words, f"k{second}f{other}"]))
+        lines.append("k1f1 unknown k2f1 k2f2")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_analogies_equal_gensim_s(tmp_path: Path) -> None:
+    vectors, path = arithmetic_vectors(), write_questions(tmp_path / "questions.txt")
+    accuracy, sections = gensim_of(vectors).evaluate_word_analogies(str(path))
+    scores = analogy_scores(vectors, path)
+    theirs = [(one["section"], len(one["correct"])) for one in sections]
+    assert [(one.section, one.right) for one in (*scores, total(scores))] == [
+        *theirs[:-1],
+        ("total", theirs[-1][1]),
+    ]
+    assert total(scores).accuracy == pytest.approx(accuracy, abs=ROUNDING)
+    assert 0.2 < accuracy < 0.95  # so that both right and wrong answers were compared
+    assert total(scores).known == 160
+    assert total(scores).questions == 162
+
+
+def test_questions_in_small_batches_are_answered_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors, path = arithmetic_vectors(), write_questions(tmp_path / "questions.txt")
+    whole = analogy_scores(vectors, path)
+    monkeypatch.setattr("elmokit.static.evaluation.COSINES_AT_ONCE", 200)
+    calls: list[tuple[int, int | None]] = []
+    assert analogy_scores(vectors, path, lambda *call: calls.append(call)) == whole
+    assert calls[-1] == (160, 160)
+    assert len(calls) > 10
+
+
+def test_the_words_of_a_question_are_no_answers(tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text(": s\nman king woman queen\nMan KING woman Queen\n")
+    assert analogy_scores(small_vectors(), tmp_path / "q.txt") == [AnalogyScore("s", 2, 2, 2)]
+
+
+def test_a_section_of_unknown_words_has_no_accuracy(tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text(": s\na b c d\n")
+    (score,) = analogy_scores(small_vectors(), tmp_path / "q.txt")
+    assert (score.known, score.questions, score.accuracy) == (0, 1, None)
+
+
+def write_judgements(path: Path) -> Path:
+    chosen = random.Random(2)
+    lines = [
+        f"w{chosen.randrange(330)}\tW{chosen.randrange(330)}\t{chosen.randrange(10)}"
+        for _ in range(300)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_similarity_equals_scipy_s_and_gensim_s(tmp_path: Path) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="scipy is not installed")
+    vectors, path = random_vectors(), write_judgements(tmp_path / "SET-300.txt")
+    score = similarity_score(vectors, path)
+    by_capitals = {word.upper(): row for row, word in reversed(list(enumerate(vectors.words)))}
+    cosines, judged = [], []
+    for line in path.read_text().splitlines():
+        first, second, value = line.upper().split("\t")
+        if first in by_capitals and second in by_capitals:
+            one, two = vectors.rows([by_capitals[first], by_capitals[second]])
+            cosines.append(float(one @ two / np.linalg.norm(one) / np.linalg.norm(two)))
+            judged.append(float(value))
+    assert score.spearman == pytest.approx(stats.spearmanr(cosines, judged)[0], abs=1e-6)
+    assert (score.name, score.known, score.pairs) == ("SET-300", len(judged), 300)
+    theirs = gensim_of(vectors).evaluate_word_pairs(str(path))
+    assert score.spearman == pytest.approx(theirs[1][0], abs=1e-6)
+    assert 100 - 100 * score.known / score.pairs == pytest.approx(theirs[2])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_ranks_are_shared_as_scipy_does(seed: int) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="scipy is not installed")
+    first, second = np.random.default_rng(seed).integers(0, 5, (2, 40)).astype(float)
+    expected = stats.spearmanr(first, second)[0]
+    assert rank_correlation(first, second.tolist()) == pytest.approx(expected, abs=ROUNDING)
+
+
+def test_a_correlation_of_nothing_is_none(tmp_path: Path) -> None:
+    assert rank_correlation([1.0], [2.0]) is None
+    assert rank_correlation([1.0, 2.0], [3.0, 3.0]) is None
+    (tmp_path / "set.txt").write_text("a b 1\nking queen 2\n")
+    score = similarity_score(small_vectors(), tmp_path / "set.txt")
+    assert (score.spearman, score.known, score.pairs) == (None, 1, 2)

@@ -1,0 +1,192 @@
+"""Training equals gensim called directly, and goes from files to a file."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from static.small_vectors import random_sentences
+
+from elmokit.errors import ConfigError, ElmoError, FormatError, InputError
+from elmokit.static.training import TrainingSettings, train_from_files, train_vectors
+from elmokit.static.vectors import StaticVectors
+from elmokit.text.corpus import CorpusSettings
+
+models = pytest.importorskip("gensim.models", reason="the extra static is not installed")
+
+WHITESPACE = CorpusSettings("whitespace")
+
+
+def settings(**changes: Any) -> TrainingSettings:
+    return TrainingSettings(**{"size": 6, "epochs": 2, "threads": 1, "buckets": 50} | changes)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("".join(" ".join(words) + "\n" for words in random_sentences()))
+    return path
+
+
+@pytest.mark.parametrize("method", ["skip-gram", "cbow", "fasttext"])
+def test_vectors_equal_those_of_gensim_called_directly(method: Any) -> None:
+    sentences = random_sentences()
+    trained = train_vectors(
+        sentences, settings(method=method, seed=7, window=3, min_count=2, negative=4)
+    )
+    kind = models.FastText if method == "fasttext" else models.Word2Vec
+    buckets = {"bucket": 50} if method == "fasttext" else {}
+    direct = kind(
+        sentences,
+        vector_size=6,
+        window=3,
+        min_count=2,
+        negative=4,
+        sg=int(method != "cbow"),
+        epochs=2,
+        workers=1,
+        seed=7,
+        **buckets,
+    ).wv
+    assert trained.vectors.words == direct.index_to_key
+    assert np.array_equal(trained.vectors.rows(range(len(direct))), direct.vectors)
+    assert (trained.sentences, trained.words) == (200, 2000)
+
+
+def test_another_seed_gives_other_vectors() -> None:
+    first, second = (train_vectors(random_sentences(), settings(seed=n)).vectors for n in (1, 2))
+    assert not np.allclose(first.vector("w1"), second.vector("w1"))
+
+
+def test_fasttext_gives_unknown_words_a_vector_and_word2vec_does_not() -> None:
+    sentences = random_sentences()
+    assert train_vectors(sentences, settings(method="fasttext")).vectors.find("w12x") is not None
+    assert train_vectors(sentences, settings()).vectors.find("w12x") is None
+
+
+def test_the_most_frequent_words_are_kept() -> None:
+    sentences = [["a"] * 30, ["b"] * 20, ["c"] * 10] * 5
+    trained = train_vectors(sentences, settings(max_words=2))
+    assert trained.vectors.words == ["a", "b"]
+
+
+def test_progress_goes_over_all_epochs() -> None:
+    calls: list[tuple[int, int | None]] = []
+    train_vectors(random_sentences(), settings(epochs=3), progress=lambda *one: calls.append(one))
+    assert calls[199] == (2000, None)
+    assert calls[-1] == (6000, 6000)
+
+
+def test_sentences_that_can_be_read_once_only_are_refused() -> None:
+    with pytest.raises(InputError, match="that can be read several times"):
+        train_vectors(iter(random_sentences()), settings())
+    with pytest.raises(InputError, match="make a list of lists of words"):
+        train_vectors("some text", settings())
+
+
+def test_an_error_in_a_later_reading_is_raised_and_does_not_hang() -> None:
+    class Failing:
+        readings = 0
+
+        def __iter__(self) -> Iterator[list[str]]:
+            self.readings += 1
+            for sentence in random_sentences():
+                yield sentence
+                if self.readings > 1:
+                    raise FormatError("the disk is gone")
+
+    with pytest.raises(FormatError, match="the disk is gone"):
+        train_vectors(Failing(), settings())
+
+
+def test_text_of_rare_words_only_is_refused() -> None:
+    with pytest.raises(InputError, match="none of 2 words comes 5 times"):
+        train_vectors([["a", "b"]], settings())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "glove"},
+        {"size": 0},
+        {"epochs": 0},
+        {"threads": 0},
+        {"max_words": 0},
+        {"seed": -1},
+        {"sample": -1.0},
+        {"subwords": (4, 3)},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(changes))):
+        settings(**changes)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_compressed_text_trains_as_the_plain_one(text: Path, compress: Any) -> None:
+    packed = text.with_suffix(".gz" if compress is gzip.compress else ".xz")
+    packed.write_bytes(compress(text.read_bytes()))
+    for source in (text, packed):
+        train_from_files([source], f"{source}.vec", settings(), corpus=WHITESPACE)
+    assert Path(f"{text}.vec").read_bytes() == Path(f"{packed}.vec").read_bytes()
+
+
+def test_files_train_as_their_sentences_do(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "new" / "v.bin"
+    summary = train_from_files([text], output, settings(), corpus=WHITESPACE)
+    direct = train_vectors(random_sentences(), settings()).vectors
+    found = StaticVectors.load(output)
+    assert found.words == direct.words
+    assert np.array_equal(found.rows(range(len(found))), direct.rows(range(len(direct))))
+    assert summary.describe() == (
+        f"{output}: 30 words of 6, by skip-gram from 2,000 words in 200 sentences"
+    )
+    assert [path.name for path in output.parent.iterdir()] == ["v.bin"]
+
+
+def test_raw_text_is_split_and_lowered(tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text("The cat sat. The dog sat!\n" * 20)
+    output = tmp_path / "v.safetensors"
+    train_from_files([tmp_path / "raw.txt"], output, settings(), lowercase=True)
+    found = StaticVectors.load(output)
+    assert sorted(found.words) == ["!", ".", "cat", "dog", "sat", "the"]
+    assert (found.name, found.tokenizer.name) == ("word2vec", "default")
+
+
+def test_fasttext_s_own_file_keeps_the_subwords(text: Path, tmp_path: Path) -> None:
+    fast = settings(method="fasttext")
+    train_from_files([text], tmp_path / "v.bin", fast, corpus=WHITESPACE)
+    direct = train_vectors(random_sentences(), fast).vectors
+    found = StaticVectors.load(tmp_path / "v.bin")
+    assert found.name == "fastText"
+    np.testing.assert_allclose(found.vector("w3"), direct.vector("w3"), atol=1e-6)
+    np.testing.assert_allclose(found.vector("w3xyz"), direct.vector("w3xyz"), atol=1e-6)
+    assert "w3xyz" not in found
+
+
+def test_what_is_there_is_replaced_only_by_force(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "v.vec"
+    output.write_text("old")
+    with pytest.raises(InputError, match=r"v\.vec: is there already"):
+        train_from_files([text], output, settings(), corpus=WHITESPACE)
+    assert output.read_text() == "old"
+    train_from_files([text], output, settings(), corpus=WHITESPACE, force=True)
+    assert output.read_text().startswith("30 6\n")
+
+
+@pytest.mark.parametrize("name", ["v", "v.model", "v.txt.gz"])
+def test_a_name_of_no_format_is_refused_before_training(text: Path, name: str) -> None:
+    with pytest.raises(ElmoError, match=r"give a name that ends in one of \.safetensors, \.txt"):
+        train_from_files([text], text.with_name(name), settings(), corpus=WHITESPACE)
+
+
+def test_bad_text_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_bytes(b"a b\nc \xff\n")
+    with pytest.raises(FormatError, match=r"text\.txt, line 2: is not UTF-8"):
+        train_from_files([tmp_path / "text.txt"], tmp_path / "v.vec", settings())
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]

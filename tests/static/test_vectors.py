@@ -1,0 +1,197 @@
+"""Static vectors: looked up, compared, and embedded as an Embedder does it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_models import small_embedder
+from static.small_vectors import TABLE, WORDS, random_vectors, small_vectors
+
+from elmokit.errors import InputError
+from elmokit.static.angles import cosine, largest
+from elmokit.static.vectors import StaticVectors
+
+ROUNDING = 1e-6
+
+
+def test_each_word_has_the_same_vector_in_every_sentence() -> None:
+    first, second = small_vectors().embed([["river", "bank"], ["bank"]])
+    assert first.dtype == np.float32
+    assert first.tolist() == TABLE[[6, 5]].tolist()
+    assert second[0].tolist() == first[1].tolist()
+
+
+def test_there_is_one_layer() -> None:
+    vectors = small_vectors()
+    (layers,) = vectors.embed_layers([["king", "bank"]])
+    assert layers.shape == (1, 2, 3)
+    for layer in ("average", "top", 0):
+        assert np.array_equal(vectors.embed([["king", "bank"]], layer)[0], layers[0])
+    with pytest.raises(InputError, match="layer is 1; static vectors have one"):
+        vectors.embed([["king"]], 1)
+
+
+def test_an_unknown_word_is_zeros() -> None:
+    (found,) = small_vectors().embed([["zebra", "king", ""]])
+    assert found.tolist() == [[0, 0, 0], [1, 0, 1], [0, 0, 0]]
+
+
+def test_the_exact_form_comes_before_the_lower_case() -> None:
+    found = small_vectors().embed([["King", "KING", "Bank"]])[0]
+    assert found.tolist() == TABLE[[4, 0, 5]].tolist()
+    assert not small_vectors(lowercase=False).embed([["KING"]])[0].any()
+
+
+def test_subwords_give_unknown_words_a_vector() -> None:
+    vectors = small_vectors(
+        subwords=lambda word: np.full(3, len(word), np.float32) if word else None
+    )
+    assert vectors.embed([["zebra", "king", ""]])[0].tolist() == [[5, 5, 5], [1, 0, 1], [0, 0, 0]]
+    assert "zebra" not in vectors
+    assert vectors.similarity("zebra", "horses") == pytest.approx(1)
+
+
+def test_texts_are_encoded_as_the_mean_of_their_known_words() -> None:
+    found = small_vectors().encode(["king zebra queen", "zebra", ""])
+    assert found.tolist() == [[0.5, 0.5, 1.0], [0, 0, 0], [0, 0, 0]]
+    assert small_vectors().encode([]).shape == (0, 3)
+
+
+def test_the_face_is_that_of_an_embedder() -> None:
+    static, elmo = small_vectors(), small_embedder()
+    for one in (static, elmo):
+        sentences = [["king", "bank"], [], ["river"]]
+        words = [len(vectors) for vectors in one.embed(sentences)]
+        assert words == [2, 0, 1]
+        assert [len(vectors) for vectors in one.embed_stream(iter(sentences))] == words
+        streamed = list(one.embed_layers_stream(iter(sentences)))
+        assert [vectors.shape[-2:] for vectors in streamed] == [(n, one.vector_size) for n in words]
+        assert one.encode(["a king"]).shape == (1, one.vector_size)
+        assert one.tokenize("a king") == ["a", "king"]
+        assert one.split("a king\nhere") == [["a", "king"], ["here"]]
+        with pytest.raises(InputError, match="expected a list of sentences"):
+            one.embed("a king")
+        with pytest.raises(InputError, match="expected a list of texts"):
+            one.encode("a king")
+
+
+def test_neighbours_are_ordered_by_cosine_without_the_word_itself() -> None:
+    found = small_vectors().neighbours("king", top=3)
+    expected = sorted(
+        ((cosine(TABLE[0], row), word) for word, row in zip(WORDS[1:], TABLE[1:], strict=True)),
+        reverse=True,
+    )
+    assert [one.word for one in found] == [word for _, word in expected[:3]]
+    assert found[0].cosine == pytest.approx(expected[0][0], abs=ROUNDING)
+    assert len(small_vectors().neighbours("king", top=99)) == len(WORDS) - 1
+
+
+def test_king_without_man_and_with_woman_is_queen() -> None:
+    found = small_vectors().analogy(["king", "woman"], ["man"], top=2)
+    assert found[0].word == "queen"
+    assert {one.word for one in found}.isdisjoint({"king", "King", "woman", "man"})
+
+
+def test_analogy_and_neighbours_equal_gensim_s() -> None:
+    keyedvectors = pytest.importorskip("gensim.models.keyedvectors", reason="the extra static")
+    vectors = random_vectors()
+    keyed = keyedvectors.KeyedVectors(vectors.size)
+    keyed.add_vectors(vectors.words, vectors.rows(range(len(vectors))))
+    ours = vectors.analogy(["w1", "w2"], ["w4"], top=5)
+    theirs = keyed.most_similar(["w1", "w2"], ["w4"], topn=5)
+    assert [one.word for one in ours] == [word for word, _ in theirs]
+    assert [one.cosine for one in ours] == pytest.approx([one for _, one in theirs], abs=ROUNDING)
+    assert [one.word for one in vectors.neighbours("w7", 5)] == [
+        word for word, _ in keyed.most_similar("w7", topn=5)
+    ]
+
+
+def test_a_word_without_a_vector_is_named_with_near_forms() -> None:
+    with pytest.raises(InputError, match=r"'banks' has no vector in static vectors; near .* bank"):
+        small_vectors().similarity("banks", "king")
+    with pytest.raises(InputError, match=r"'zebra' has no vector in .*; try another word"):
+        small_vectors().neighbours("zebra")
+
+
+def test_half_precision_is_computed_with_in_single_precision() -> None:
+    vectors = small_vectors()
+    halved = StaticVectors(WORDS, TABLE.astype(np.float16))
+    assert halved.similarity("king", "bank") == pytest.approx(
+        vectors.similarity("king", "bank"), abs=1e-3
+    )
+    assert halved.embed([["bank"]])[0].dtype == np.float32
+
+
+def test_many_words_are_compared_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = random_vectors()
+    whole = vectors.neighbours("w7", 5)
+    monkeypatch.setattr("elmokit.static.vectors.ROWS_AT_ONCE", 7)
+    assert [one.word for one in random_vectors().neighbours("w7", 5)] == [one.word for one in whole]
+
+
+def test_a_zero_vector_is_like_no_other() -> None:
+    vectors = StaticVectors(["a", "b"], [[0.0, 0.0], [1.0, 0.0]])
+    assert vectors.similarity("a", "b") == 0
+    assert vectors.neighbours("b")[0] == ("a", 0)
+
+
+def test_the_first_of_equal_values_comes_first() -> None:
+    values = np.array([1, 3, 3, 2, 3], np.float32)
+    assert largest(values, 2) == [1, 2]
+    assert largest(values, 5) == [1, 2, 4, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("words", "table"), [(["a"], [[1.0], [2.0]]), (["a"], [1.0]), ([], np.zeros((0, 2)))]
+)
+def test_a_table_of_another_shape_is_refused(words: list[str], table: object) -> None:
+    with pytest.raises(InputError, match=r"give \(words, size\)"):
+        StaticVectors(words, table)  # type: ignore[arg-type]
+
+
+def test_a_word_given_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="a word twice"):
+        StaticVectors(["a", "a"], [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.vec", "v.bin", "v.safetensors"])
+def test_saved_vectors_are_loaded_again(tmp_path: Path, name: str) -> None:
+    small_vectors(description={"method": "cbow"}).save(tmp_path / name)
+    found = StaticVectors.load(tmp_path / name)
+    assert found.words == WORDS
+    np.testing.assert_allclose(found.rows(range(7)), TABLE, atol=1e-3)
+    if name.endswith(".safetensors"):
+        assert (found.name, found.tokenizer.name) == ("word2vec", "whitespace")
+    else:
+        assert (found.name, found.tokenizer.name) == ("v", "default")
+
+
+def test_the_first_words_can_be_saved_alone(tmp_path: Path) -> None:
+    small_vectors().save(tmp_path / "v.txt", words=2)
+    assert StaticVectors.load(tmp_path / "v.txt").words == WORDS[:2]
+
+
+def test_without_bundled_vectors_a_file_must_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
+    with pytest.raises(InputError, match="no bundled word vectors; name a file"):
+        StaticVectors.load()
+    small_vectors().save(tmp_path / "english-small-word2vec" / "vectors.safetensors")
+    assert StaticVectors.load().words == WORDS
+
+
+def test_vectors_are_read_without_torch_and_gensim(tmp_path: Path) -> None:
+    small_vectors().save(tmp_path / "v.safetensors")
+    program = (
+        "import sys\n"
+        "from elmokit.static.vectors import StaticVectors\n"
+        "StaticVectors.load(sys.argv[1]).neighbours('king')\n"
+        "print({'torch', 'gensim', 'scipy'} & set(sys.modules))\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "v.safetensors")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
