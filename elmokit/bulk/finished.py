@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,11 @@ from elmokit.bulk.outputs import target_of
 from elmokit.bulk.spool import parts_of
 from elmokit.bulk.summary import Summary
 from elmokit.errors import ElmoError, InputError
-from elmokit.formats.vector_settings import VectorSettings
 from elmokit.formats.vectors import open_vectors
 
 RUN = "run"
 FACTS = ("input", "model", "state", "precision", "layers", "pool", "dtype")
 """What makes a run the same; not where it is computed, nor how it is written."""
-
-
-def remembering(settings: VectorSettings, facts: Mapping[str, Any]) -> VectorSettings:
-    """Settings whose output remembers the run that it is of."""
-    description = {**(settings.description or {}), RUN: run_of(facts)}
-    return replace(settings, description=description)
 
 
 def finished_before(output: str | Path, source: Input, facts: Mapping[str, Any]) -> Summary | None:

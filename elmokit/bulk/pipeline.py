@@ -12,35 +12,25 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
 from elmokit.bulk.compute import Array, Computer
 from elmokit.bulk.duplicates import Occurrence, Seen
-from elmokit.bulk.finished import finished_before, remembering
 from elmokit.bulk.inputs import Input, Record
+from elmokit.bulk.job import Job
 from elmokit.bulk.outputs import (
-    check_not_appeared,
-    check_not_input,
-    check_output,
-    check_unchanged,
     how_to_go_on,
-    target_of,
 )
-from elmokit.bulk.spool import End, Finished, Part, Spool, array_at, starts_of
+from elmokit.bulk.spool import End, Finished, Part, array_at, starts_of
 from elmokit.bulk.summary import Progress, Report, Summary, peak_memory
 from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
-from elmokit.formats.files import sha256_of
-from elmokit.formats.mixes import read_mix
 from elmokit.formats.vector_items import Item
 from elmokit.formats.vector_settings import VectorSettings as VectorSettings
-from elmokit.formats.vectors import check_compression, write_vectors
+from elmokit.formats.vectors import write_vectors
 from elmokit.prefetch import prefetch
 from elmokit.word_cache import KnownWords
 
@@ -75,42 +65,32 @@ def embed_files(
         force: Replace the output, or what is left of another run.
         report: Told how far the work is, after every batch.
     """
-    settings = settings or VectorSettings()
-    check_output(output, resume=resume, force=force)
-    check_compression(output, settings.compression)
-    check_not_input(output, source)
-    layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
-    computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
-    facts = facts_of(embedder, source, settings)
-    if resume and not force and (finished_run := finished_before(output, source, facts)):
-        return finished_run
-    settings = remembering(described(settings, embedder, facts["model"]), facts)
-    target = target_of(output)
-    spool = Spool(target, facts, pooled=settings.pooled)
+    job = Job(embedder, source, output, settings or VectorSettings(), resume, force)
+    if finished := job.finished_before():
+        return finished
     started = time.perf_counter()
     try:
-        with spool.claimed():
-            # Again, since another process may have finished it before the folder was free.
-            check_output(output, resume=resume and spool.holds_work(), force=force)
-            replaces = force or target.exists()
-            finished = spool.begin(resume=resume, force=force)
-            run = Run(embedder, computer, spool, source, finished, report)
+        with job.spool.claimed():
+            run = Run(job, job.begin(), report)
             parts = run.compute()
-            check_unchanged(source, facts["input"], spool.folder)
-            if not replaces:
-                check_not_appeared(output, spool.folder)
-            write_vectors(output, run.assembled(parts), settings)
+            job.check_publishable()
+            write_vectors(output, run.assembled(parts), job.settings)
             run.close()
-            spool.remove()
+            job.spool.remove()
     except KeyboardInterrupt:
-        raise StoppedError(f"stopped; {how_to_go_on(spool.folder)}") from None
+        raise StoppedError(f"stopped; {how_to_go_on(job.spool.folder)}") from None
     except DiskError as error:
-        if isinstance(error.__cause__, OSError) and os.path.exists(spool.folder):
-            raise DiskError(f"{error}; {how_to_go_on(spool.folder)}") from error
+        if isinstance(error.__cause__, OSError) and os.path.exists(job.spool.folder):
+            raise DiskError(f"{error}; {how_to_go_on(job.spool.folder)}") from error
         raise
     seconds = time.perf_counter() - started
     return Summary.of(
-        output, run.totals, run.words_here, seconds, peak_memory(), longest_whole=computer.longest
+        output,
+        run.totals,
+        run.words_here,
+        seconds,
+        peak_memory(),
+        longest_whole=job.computer.longest,
     )
 
 
@@ -118,39 +98,28 @@ class Run:
     """One run from its first or next part to its last.
 
     Args:
-        embedder: The model.
-        computer: Makes the arrays.
-        spool: Where parts are kept.
-        source: The sentences.
+        job: What is made of what.
         finished: What was done before.
         report: Told how far the work is.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        computer: Computer,
-        spool: Spool,
-        source: Input,
-        finished: Finished,
-        report: Report | None,
-    ) -> None:
-        self.embedder = embedder
-        self.computer = computer
-        self.spool = spool
-        self.source = source
+    def __init__(self, job: Job, finished: Finished, report: Report | None) -> None:
+        self.embedder = job.embedder
+        self.computer = job.computer
+        self.spool = job.spool
+        self.source = job.source
         self.finished = finished
         self.report = report
         self.totals = Counter(finished.totals)
         self.words_here = 0
         self._in_part = Counter[str]()  # what is computed of the part under way
         self._part_end = self._part_words = 0
-        computer.progress = self.tell_batch
+        self.computer.progress = self.tell_batch
         self._started = time.perf_counter()
         self._position = finished.position
-        self._carries = embedder.state == "carry"
+        self._carries = self.embedder.state == "carry"
         # Parts that repeated sentences are in stay open for a while.
-        self._values = lru_cache(OPEN_PARTS)(spool.values)
+        self._values = lru_cache(OPEN_PARTS)(self.spool.values)
         self._pending: Future[None] | None = None
         self._id_kind: type | None = None
 
@@ -335,30 +304,3 @@ def behind(source: Input, end: End | None) -> Iterator[tuple[Record, End]]:
         if end is not None and place == end.place and taken <= done:
             continue
         yield record, End(place, taken)
-
-
-def described(settings: VectorSettings, embedder: Embedder, model: str) -> VectorSettings:
-    """The settings, with what an output remembers of how it was made."""
-    description = {
-        "layers": settings.layers,
-        "pool": settings.pool,
-        "state": embedder.state,
-        "model": model,
-    }
-    return replace(settings, description=description)
-
-
-def facts_of(embedder: Embedder, source: Input, settings: VectorSettings) -> dict[str, Any]:
-    """What the vectors depend on; a run is resumed only with the same."""
-    return {
-        "engine": "local",
-        "threads": torch.get_num_threads(),
-        "device": embedder.device.type,
-        "input": source.identity(),
-        "model": embedder.fingerprint(),
-        "state": [embedder.state, embedder.warm_runs],
-        "precision": embedder.precision,
-        "layers": [settings.layers, sha256_of(settings.mix) if settings.mix else None],
-        "pool": settings.pool,
-        "dtype": settings.dtype,
-    }

@@ -11,7 +11,6 @@ gives to others; a run that is cut short goes on with the parts that are missing
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,19 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.bulk.arrivals import Arrivals
-from elmokit.bulk.compute import Computer
-from elmokit.bulk.finished import finished_before, remembering
 from elmokit.bulk.inputs import Input
+from elmokit.bulk.job import Job
 from elmokit.bulk.outputs import (
-    check_not_appeared,
-    check_not_input,
-    check_output,
-    check_unchanged,
     how_to_go_on,
     target_of,
 )
 from elmokit.bulk.parts import SUFFIX, PartFolder
-from elmokit.bulk.pipeline import described, facts_of, tokens_per_part
+from elmokit.bulk.pipeline import tokens_per_part
 from elmokit.bulk.ray_cluster import connected, data_settings, import_ray, last_line
 from elmokit.bulk.ray_work import count_rows, on_processor, results
 from elmokit.bulk.shards import Shard, shards_of, with_first_rows
@@ -40,9 +34,7 @@ from elmokit.bulk.spool import Spool
 from elmokit.bulk.summary import Report, Summary
 from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError, InputError, StoppedError
-from elmokit.formats.mixes import read_mix
 from elmokit.formats.vector_settings import VectorSettings
-from elmokit.formats.vectors import check_compression
 
 
 def embed_with_ray(
@@ -78,19 +70,22 @@ def embed_with_ray(
     settings = settings or VectorSettings()
     ray = import_ray()
     check_spreadable(embedder, source, output)
-    check_output(output, resume=resume, force=force, folder=True)
-    check_compression(output, settings.compression)
-    check_not_input(output, source)
-    layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
-    computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
-    shards = shards_of(source, tokens_per_part(computer))
-    target = Path(os.path.abspath(target_of(output)))
-    facts = ray_facts(embedder, source, settings)
-    spool = Spool(target, facts, pooled=settings.pooled)
-    if resume and not force and (finished_run := finished_before(output, source, facts)):
-        return finished_run
+    job = Job(
+        embedder,
+        source,
+        output,
+        settings,
+        resume,
+        force,
+        folder=True,
+        engine=engine_facts(settings),
+    )
+    shards = shards_of(source, tokens_per_part(job.computer))
+    if finished := job.finished_before():
+        return finished
+    spool = job.spool
     worker = {
-        "settings": remembering(described(settings, embedder, facts["model"]), facts),
+        "settings": job.settings,
         "folder": spool.folder,
         "device": embedder.device.type,
     }
@@ -102,23 +97,18 @@ def embed_with_ray(
             data_settings(ray, quiet=quiet, progress=report is None),
             spool.claimed(),
         ):
-            # Again, since another process may have finished it before the folder was free.
-            resumed = resume and spool.holds_work()
-            check_output(output, resume=resumed, force=force, folder=True)
-            replaces = force or target.exists()
-            spool.begin(resume=resume, force=force)
+            job.begin()
             folder = PartFolder(spool.folder)
             check_not_published(output, folder, spool)
             arrivals = Arrivals(folder, folder.begin(), source.position()[1], report)
             shards = unread(ray, shards, arrivals)
+            model = on_processor(embedder, job.computer.layers)
             # Closed at once where an error ends it, so that the workers are free for others.
-            with closing(results(ray, shards, on_processor(embedder, layers), worker)) as messages:
+            with closing(results(ray, shards, model, worker)) as messages:
                 arrivals.collect(messages)
             arrivals.check_whole(len(shards))
-            check_unchanged(source, facts["input"], spool.folder)
-            if not replaces:
-                check_not_appeared(output, spool.folder)
-            folder.publish(target, arrivals.done, numbered=source.settings.keep is None)
+            job.check_publishable()
+            folder.publish(job.target, arrivals.done, numbered=source.settings.keep is None)
             spool.remove()
     except (KeyboardInterrupt, ray.exceptions.RayError) as error:
         done = arrivals.totals["sentences"] if arrivals else 0
@@ -130,7 +120,7 @@ def embed_with_ray(
         arrivals.words_here,
         seconds,
         arrivals.memory,
-        longest_whole=computer.longest,
+        longest_whole=job.computer.longest,
     )
 
 
@@ -164,11 +154,9 @@ def check_spreadable(embedder: Embedder, source: Input, output: str | Path) -> N
         raise InputError("a stream cannot be read by other machines; save it in a file first")
 
 
-def ray_facts(embedder: Embedder, source: Input, settings: VectorSettings) -> dict[str, Any]:
-    """What the parts depend on; a run is resumed only with the same."""
-    facts = facts_of(embedder, source, settings)
-    facts.pop("threads", None)  # those of this process do not matter to the workers
-    return facts | {
+def engine_facts(settings: VectorSettings) -> dict[str, Any]:
+    """What parts of this engine depend on; threads are each worker's own."""
+    return {
         "engine": "ray",
         "compression": settings.compression,
         "sentences": settings.keep_sentences,

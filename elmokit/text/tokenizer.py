@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from elmokit.config import check_choice
+from elmokit.text.treebank import word_tokenizer
 
 Span = tuple[int, int]
 
@@ -153,7 +153,7 @@ def _treebank_words(text: str, start: int, end: int) -> list[Token]:
     tokens = []
     for first, last in pairwise([*_inner_sentence_starts(shown), len(shown)]):
         # NLTK only puts blanks between characters, so the lengths of its words tell their places.
-        for word in _treebank().tokenize(shown[first:last]):
+        for word in word_tokenizer().tokenize(shown[first:last]):
             while text[start].isspace():
                 start += 1
             tokens.append(Token(text[start : start + len(word)], start, start + len(word)))
@@ -169,14 +169,6 @@ def _inner_sentence_starts(shown: str) -> list[int]:
     """
     unmarked = OPENING_MARK.sub(" ", shown).translate(CLOSING_MARKS)
     return [0] if unmarked == shown else _sentence_starts(unmarked)
-
-
-@cache
-def _treebank() -> Any:
-    """NLTK's treebank tokenizer, imported when first needed: it takes half a second."""
-    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
-
-    return NLTKWordTokenizer()
 
 
 class _StandIns(dict[int, str]):

@@ -16,7 +16,7 @@ import pytest
 import torch
 from small_models import small_embedder
 
-from elmokit.bulk import pipeline
+from elmokit.bulk import job, pipeline
 from elmokit.bulk.compute import Computer
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bulk.pipeline import VectorSettings, embed_files
@@ -230,7 +230,7 @@ def test_long_sentences_are_counted_as_often_as_the_text_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, state: Any
 ) -> None:
     monkeypatch.setattr(pipeline, "TOKENS_PER_PART", tokens)
-    monkeypatch.setattr(pipeline, "Computer", partial(Computer, longest=5))
+    monkeypatch.setattr(job, "Computer", partial(Computer, longest=5))
     long, short = "a b c d e f", "a b c d e"
     text = write_text(tmp_path, [long, short, long, "a", "", long, f"{long} g", short, long])
     embedder = small_embedder(state=state)
@@ -263,7 +263,7 @@ def test_sizes_of_parts_and_threads_change_nothing(
 
 def test_memory_of_a_part_bounds_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "BYTES_PER_PART", 10 * 12 * 4)
-    assert pipeline.tokens_per_part(pipeline.Computer(small_embedder())) == 10
+    assert pipeline.tokens_per_part(Computer(small_embedder())) == 10
 
 
 def test_an_existing_output_is_kept_unless_forced(text: Path, tmp_path: Path) -> None:

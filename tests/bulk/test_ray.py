@@ -17,10 +17,10 @@ from elmokit.bulk import pipeline
 from elmokit.bulk import ray as engine
 from elmokit.bulk import shards as shards_module
 from elmokit.bulk.arrivals import Arrivals
-from elmokit.bulk.finished import remembering
 from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.job import described, facts_of
 from elmokit.bulk.parts import PartFolder, PartKey, PartWriter
-from elmokit.bulk.pipeline import VectorSettings, described, embed_files, facts_of
+from elmokit.bulk.pipeline import VectorSettings, embed_files
 from elmokit.bulk.shards import shards_of, with_first_rows
 from elmokit.bulk.spool import Spool
 from elmokit.cached_embedder import CachedEmbedder
@@ -70,9 +70,13 @@ def assert_same(first, second) -> None:
         np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0, strict=True)
 
 
+def ray_facts(model, source, settings):
+    return facts_of(model, source, settings, engine.engine_facts(settings))
+
+
 def run_by_hand(model, source, output, settings) -> Arrivals:
     """What Ray does with the shards and the writers, one after another, in any order."""
-    facts = engine.ray_facts(model, source, settings)
+    facts = ray_facts(model, source, settings)
     spool = Spool(output, facts, pooled=False)
     spool.begin(resume=False, force=False)
     parts = PartFolder(spool.folder)
@@ -80,7 +84,7 @@ def run_by_hand(model, source, output, settings) -> Arrivals:
     shards = shards_of(source, TOKENS)
     if source.settings.keep is None:
         shards = with_first_rows(shards, [shard.rows() for shard in shards[:-1]])
-    settings = remembering(described(settings, model, facts["model"]), facts)
+    settings = described(settings, model, facts)
     writers = [PartWriter(model, settings.layers, settings, parts) for _ in range(2)]
     messages = [message for shard in shards for message in shard.parts()]
     random.Random(1).shuffle(messages)
@@ -193,7 +197,7 @@ def test_unfinished_run_of_one_engine_is_not_taken_for_one_of_the_other(tmp_path
     model, settings, output = embedder(), VectorSettings(), tmp_path / "vectors.parquet"
     facts = {
         "local": facts_of(model, source, settings),
-        "ray": engine.ray_facts(model, source, settings),
+        "ray": ray_facts(model, source, settings),
     }
     first = Spool(output, facts.pop(began), pooled=False)
     first.begin(resume=False, force=False)
@@ -206,7 +210,7 @@ def test_unfinished_run_of_one_engine_is_not_taken_for_one_of_the_other(tmp_path
 def test_finished_parts_are_found_again_by_the_same_run_alone(tmp_path):
     source = open_input(write_text(tmp_path), InputSettings())
     model, output = embedder(), tmp_path / "vectors.parquet"
-    spool = Spool(output, engine.ray_facts(model, source, VectorSettings()), pooled=False)
+    spool = Spool(output, ray_facts(model, source, VectorSettings()), pooled=False)
     spool.begin(resume=False, force=False)
     parts = PartFolder(spool.folder)
     parts.begin()
@@ -215,14 +219,14 @@ def test_finished_parts_are_found_again_by_the_same_run_alone(tmp_path):
     PartWriter(model, "average", VectorSettings(), parts).write(part)
     torch.set_num_threads(torch.get_num_threads() + 1)
     try:
-        spool = Spool(output, engine.ray_facts(model, source, VectorSettings()), pooled=False)
+        spool = Spool(output, ray_facts(model, source, VectorSettings()), pooled=False)
         spool.begin(resume=True, force=False)
     finally:
         torch.set_num_threads(torch.get_num_threads() - 1)
     assert list(parts.begin()) == [PartKey(0, 0)]
     changed = VectorSettings(compression="zstd")
     with pytest.raises(InputError, match="was begun with other compression"):
-        Spool(output, engine.ray_facts(model, source, changed), pooled=False).begin(
+        Spool(output, ray_facts(model, source, changed), pooled=False).begin(
             resume=True, force=False
         )
 
