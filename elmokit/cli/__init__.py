@@ -20,10 +20,12 @@ from elmokit.cli.download import download
 from elmokit.cli.embed import embed
 from elmokit.cli.finetune import finetune
 from elmokit.cli.info import info
+from elmokit.cli.neighbours import neighbours
 from elmokit.cli.perplexity import perplexity
 from elmokit.cli.predict import predict
 from elmokit.cli.pretrain import pretrain
 from elmokit.cli.score import score
+from elmokit.cli.senses import senses
 from elmokit.cli.spelling import EitherSpelling
 from elmokit.cli.static import static
 from elmokit.cli.task import task
@@ -49,8 +51,8 @@ def elmo() -> None:
 
 
 COMMANDS = (
-    compare, convert, download, embed, finetune, info, perplexity, predict, pretrain,
-    score, static, task, vocabulary,
+    compare, convert, download, embed, finetune, info, neighbours, perplexity, predict, pretrain,
+    score, senses, static, task, vocabulary,
 )  # fmt: skip
 for command in COMMANDS:
     elmo.add_command(command)

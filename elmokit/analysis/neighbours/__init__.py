@@ -1,0 +1,1 @@
+"""Occurrences of words in a corpus, by their vectors in context: build an index, ask it."""

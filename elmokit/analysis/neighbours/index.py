@@ -1,0 +1,243 @@
+"""Ask an index of occurrences: which are nearest to a word in its sentence, what senses it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from elmokit.analysis.neighbours.description import (
+    Description,
+    named_model,
+    read_description,
+)
+from elmokit.analysis.neighbours.marked import find_marked, with_mark
+from elmokit.analysis.neighbours.rows import form_of
+from elmokit.analysis.neighbours.store import Hit, OccurrenceStore
+from elmokit.analysis.senses import Layout, Senses, find_senses
+from elmokit.config import check_size
+from elmokit.embedder import Embedder
+from elmokit.errors import InputError
+from elmokit.static.angles import unit
+from elmokit.text.characters import check_sentences
+
+NEAR_FORMS = 4
+OWN_EXPECTED = 5
+"""So many more than wanted are asked for at first: words of the question's own sentence."""
+MOST_OCCURRENCES = 2000
+"""Of a word, for its senses; more of them change little, and compare each with each."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An occurrence of a word, and how near it is."""
+
+    words: tuple[str, ...]
+    position: int
+    cosine: float
+    sentence: int  # its number in the index
+
+    @property
+    def word(self) -> str:
+        """The word as it stands there."""
+        return self.words[self.position]
+
+    def __str__(self) -> str:
+        return with_mark(self.words, self.position)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "cosine": self.cosine,
+            "word": self.word,
+            "words": list(self.words),
+            "position": self.position,
+            "sentence": self.sentence,
+        }
+
+
+class NeighbourIndex:
+    """Occurrences of words in a corpus, by their vectors. Calls from several threads are safe.
+
+    Args:
+        path: The folder.
+        description: What it says of itself.
+        embedder: The model that its vectors are of; senses need none.
+    """
+
+    def __init__(
+        self, path: Path, description: Description, embedder: Embedder | None = None
+    ) -> None:
+        self.path = path
+        self.description = description
+        self.embedder = embedder
+        sizes = dict.fromkeys(description.layers, description.vector_size)
+        self.store = OccurrenceStore(path, sizes)
+
+    @classmethod
+    def open(
+        cls, path: str | Path, embedder: Embedder | None = None, *, model: str = ""
+    ) -> NeighbourIndex:
+        """Open an index that `build_index` made, with the same model; `model` is what it is called.
+
+        Without a model the senses of words can be asked for, but no neighbours.
+        """
+        description = read_description(Path(path))
+        if embedder is not None:
+            check_model(Path(path), description, embedder, model)
+        return cls(Path(path), description, embedder)
+
+    def __repr__(self) -> str:
+        found = self.description
+        return (
+            f"NeighbourIndex({str(self.path)!r}, {found.occurrences} occurrences, "
+            f"layers {', '.join(found.layers)})"
+        )
+
+    def __len__(self) -> int:
+        return self.description.occurrences
+
+    def query(
+        self,
+        words: Sequence[str],
+        position: int,
+        *,
+        layer: str | int | None = None,
+        top: int = 10,
+        same_word: bool = False,
+        exact: bool = False,
+    ) -> list[Neighbour]:
+        """The occurrences nearest to the word at a position of a sentence, the nearest first.
+
+        Occurrences in the same sentence are left out, however it is split into words.
+
+        Args:
+            words: The sentence.
+            position: Of the word, from 0.
+            layer: Whose vectors are compared: one of those that the index keeps, or its last.
+            top: How many are wanted.
+            same_word: Only occurrences of the same word, in capitals or not: all are compared.
+            exact: Compare all vectors, without the vector index.
+        """
+        check_size("top", top)
+        check_sentences([words])
+        if not 0 <= position < len(words):
+            raise InputError(f"position is {position}; the sentence has {len(words)} words, from 0")
+        column = self.description.column(layer)
+        form = form_of(words[position]) if same_word else None
+        if form is not None:
+            self.check_word(form)
+        vector = self.vector(words, position, column)
+        limit = top + OWN_EXPECTED
+        while True:
+            hits = self.store.nearest(
+                column, vector, limit, form=form, exact=exact or not self.description.vector_index
+            )
+            found = list(self.elsewhere(hits, words))
+            if len(found) >= top or len(hits) < limit:
+                return found[:top]
+            limit *= 2
+
+    def query_marked(self, text: str, **settings: Any) -> list[Neighbour]:
+        """`query` for a raw sentence with stars around one word: "He sat on the *bank* ."."""
+        marked = find_marked(text, self._model().tokenizer)
+        return self.query(marked.words, marked.position, **settings)
+
+    def senses(
+        self,
+        word: str,
+        *,
+        layer: str | int | None = None,
+        senses: int | None = None,
+        examples: int = 3,
+        layout: Layout = "pca",
+    ) -> Senses:
+        """Part the occurrences of a word, in capitals or not, by their vectors.
+
+        Args:
+            word: The word.
+            layer: Whose vectors: one of those that the index keeps, or its last.
+            senses: How many there are to be; else as many as lie apart most clearly.
+            examples: How many sentences stand for each.
+            layout: What makes a map of the vectors: "pca" or "umap".
+        """
+        form = form_of(word)
+        column = self.description.column(layer)
+        self.check_word(form)
+        places = self.store.places(form, column, MOST_OCCURRENCES)
+        texts = self.store.sentences(places.sentences)
+        return find_senses(
+            form,
+            [texts[number] for number in places.sentences.tolist()],
+            places.positions.tolist(),
+            places.vectors,
+            count=places.total,
+            layer=column,
+            senses=senses,
+            examples=examples,
+            layout=layout,
+        )
+
+    def check_word(self, word: str) -> None:
+        """Refuse a word that the index has not; say which it has that are spelt nearly so."""
+        form = form_of(word)
+        if self.store.count_of(form):
+            return
+        near = self.near_forms(form)
+        advice = f"near forms are {', '.join(near)}" if near else "try another word"
+        raise InputError(f"{self.path}: {word!r} does not occur in it; {advice}")
+
+    def near_forms(self, word: str) -> list[str]:
+        """Words of the index that begin as this one, or are spelt nearly so."""
+        forms = self.store.forms()
+        alike = get_close_matches(word, forms, NEAR_FORMS)
+        longer = [form for form in forms if word and form.startswith(word)]
+        return list(dict.fromkeys([*alike, *longer]))[:NEAR_FORMS]
+
+    def vector(self, words: Sequence[str], position: int, layer: str) -> Any:
+        """The vector (size,) of a word in its sentence, of length 1."""
+        layers = self._model().embed_layers([words])[0][:, position]
+        return unit(layers.mean(0) if layer == "average" else layers[int(layer)])
+
+    def elsewhere(self, hits: Sequence[Hit], words: Sequence[str]) -> Iterator[Neighbour]:
+        """What was found in other sentences than this."""
+        texts = self.store.sentences(hit.sentence for hit in hits)
+        own = letters_of(words)
+        for hit in hits:
+            found = texts[hit.sentence]
+            if letters_of(found) != own:
+                yield Neighbour(found, hit.position, hit.cosine, hit.sentence)
+
+    def _model(self) -> Embedder:
+        if self.embedder is None:
+            raise InputError(
+                f"{self.path}: was opened without a model, which a question needs; give it to "
+                "NeighbourIndex.open(path, embedder)"
+            )
+        return self.embedder
+
+
+def check_model(path: Path, description: Description, embedder: Embedder, model: str) -> None:
+    """Refuse a model, or a way of reading, that the vectors of an index are not of."""
+    fingerprint = embedder.fingerprint()
+    if fingerprint != description.fingerprint:
+        raise InputError(
+            f"{path}: was built with {named_model(description.model, description.fingerprint)}, "
+            f"this is {named_model(model, fingerprint)}; use the model it was built with (--model)"
+        )
+    if embedder.state != description.state:
+        raise InputError(
+            f"{path}: was built in state {description.state!r}, the model is in state "
+            f"{embedder.state!r}; use the same"
+        )
+
+
+def letters_of(words: Sequence[str]) -> str:
+    """A sentence without its blanks and capitals: the same however it was split into words.
+
+    >>> letters_of(["I", "can't", "."]) == letters_of(["I", "ca", "n't."])
+    True
+    """
+    return "".join("".join(words).split()).casefold()

@@ -1,0 +1,337 @@
+"""`elmo neighbours`: index the words of a corpus in context, and find those nearest to one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmokit.cli.compare import load_static
+from elmokit.cli.options import (
+    Function,
+    ModelCommand,
+    check_place,
+    encoding_options,
+    load_embedder,
+    model_options,
+    use_threads,
+)
+from elmokit.cli.progress import Embedded
+from elmokit.cli.spelling import EitherSpelling
+from elmokit.process_memory import keep_process_small
+
+if TYPE_CHECKING:
+    from elmokit.analysis.neighbours.index import Neighbour
+    from elmokit.analysis.neighbours.settings import IndexSettings
+    from elmokit.bulk.inputs import InputSettings
+    from elmokit.static.vectors import StaticVectors
+
+MARGIN = 13
+"""What a line of the table has beside its sentence."""
+NARROWEST = 40
+
+
+class Indexed(Embedded):
+    """Progress of building an index; what comes after the last sentence is said at once."""
+
+    def note(self, text: str) -> None:
+        """Show what is done now."""
+        if not self.quiet:
+            self.show(text)
+
+
+@click.group(cls=EitherSpelling)
+def neighbours() -> None:
+    """Occurrences of words nearest to a word in its sentence: search by meaning in context.
+
+    \b
+    Examples:
+      elmo neighbours build news.txt --split -o news.index
+      elmo neighbours query news.index "Chico Ruiz made a spectacular *play* ."
+    """
+
+
+def input_options(function: Function) -> Function:
+    """Add the flags that say how CORPUS becomes sentences."""
+    for option in reversed(
+        (
+            click.option(
+                "--split",
+                is_flag=True,
+                help="CORPUS is raw text: split it into words and sentences.",
+            ),
+            click.option(
+                "--tokenize",
+                is_flag=True,
+                help="CORPUS is raw text: split each line into words; it stays one sentence.",
+            ),
+            click.option(
+                "--column", metavar="NAME", help="Of a table: the column that holds the text."
+            ),
+            click.option(
+                "--skip-bad-rows",
+                is_flag=True,
+                help="Of CSV and TSV: leave out rows with more or fewer fields than columns.",
+            ),
+            click.option(
+                "--format",
+                "input_format",
+                type=click.Choice(["text", "jsonl", "csv", "tsv", "parquet"]),
+                help="What CORPUS is. Without it: what its name says.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@neighbours.command(cls=ModelCommand)
+@click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...")
+@click.option("-o", "--output", required=True, metavar="INDEX", help="The folder to make.")
+@click.option(
+    "--layers",
+    default="top",
+    show_default=True,
+    metavar="LAYERS",
+    help="Whose vectors to keep: all, or some of top, average, 0, 1, … with commas between.",
+)
+@click.option("--words", metavar="FILE", help="Keep only the words of this file, one per line.")
+@click.option("--skip-punctuation", is_flag=True, help="Keep only words with a letter or a digit.")
+@model_options
+@input_options
+@encoding_options
+@click.option(
+    "--precision",
+    type=click.Choice(["exact", "fast"]),
+    default="exact",
+    show_default=True,
+    help="float32, or lower-precision matrix products.",
+)
+@click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="To compute with.")
+@click.option("--resume", is_flag=True, help="Go on with the same command where it was cut short.")
+@click.option("--force", is_flag=True, help="Replace INDEX, or what is left of another run.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def build(
+    corpus: tuple[str, ...],
+    output: str,
+    threads: int | None,
+    resume: bool,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Keep every word of CORPUS with its vectors in INDEX, each different sentence once.
+
+    CORPUS is what `elmo embed` reads: text files (each line a sentence, its words separated by
+    blanks), JSON lines, CSV or Parquet, plain or compressed, several of them, or - for standard
+    input. Raw text needs --split, or --tokenize.
+
+    Memory does not grow with the text. What is done is kept in INDEX.parts until INDEX is whole:
+    after Ctrl-C, a crash or a kill, the same command with --resume goes on.
+
+    \b
+    Examples:
+      elmo neighbours build news.txt.gz --split -o news.index
+      elmo neighbours build sentences.txt --layers 1,2 --skip-punctuation -o sentences.index
+    """
+    keep_process_small()
+    from elmokit.bulk.inputs import open_input
+
+    settings = index_settings(flags)
+    # Files are looked for before PyTorch and a model are loaded for nothing.
+    source = open_input(corpus, input_settings(flags))
+
+    from elmokit.analysis.neighbours.building import build_index, check_target
+
+    check_place(output)
+    check_target(output, resume=resume, force=force)
+    use_threads(threads)
+    embedder = load_embedder(**flags, quiet=quiet)
+    with Indexed("indexing", quiet) as progress:
+        summary = build_index(
+            embedder,
+            source.split_by(embedder.tokenizer.name),
+            output,
+            settings,
+            model=model_name(flags["model"]),
+            resume=resume,
+            force=force,
+            report=progress.report,
+            note=progress.note,
+        )
+    click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())
+
+
+def index_settings(flags: dict[str, Any]) -> IndexSettings:
+    """What is kept; its flags are taken out of all."""
+    from elmokit.analysis.neighbours.settings import IndexSettings
+    from elmokit.cli.lines import read_lines
+
+    path = flags.pop("words")
+    lines = None if path is None else [line.strip() for line in read_lines(path)]
+    return IndexSettings(
+        layers=flags.pop("layers"),
+        words=None if lines is None else frozenset(filter(None, lines)),
+        skip_punctuation=flags.pop("skip_punctuation"),
+    )
+
+
+def input_settings(flags: dict[str, Any]) -> InputSettings:
+    """How CORPUS becomes sentences; the flags are taken out of all."""
+    from elmokit.bulk.inputs import InputSettings
+
+    if flags["split"] and flags["tokenize"]:
+        raise click.UsageError(
+            "--split makes sentences of a text, --tokenize takes it for one; choose one of them"
+        )
+    names = ("split", "tokenize", "column", "skip_bad_rows", "encoding", "errors")
+    return InputSettings(
+        format=flags.pop("input_format"), **{name: flags.pop(name) for name in names}
+    )
+
+
+def model_name(model: str | None) -> str:
+    """What to call the model that a flag names."""
+    from elmokit.bundled import ENGLISH_SMALL
+
+    return ENGLISH_SMALL if model is None else model
+
+
+@neighbours.command(cls=ModelCommand)
+@click.argument("index")
+@click.argument("sentence")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="How many occurrences to show.",
+)
+@click.option("--same-word", is_flag=True, help="Only occurrences of the same word.")
+@click.option("--layer", metavar="LAYER", help="Whose vectors. Without it: INDEX's last layer.")
+@click.option("--exact", is_flag=True, help="Compare all vectors, without the vector index.")
+@click.option(
+    "--static",
+    metavar="FILE",
+    help="Static vectors whose neighbours to show beside; or none. Without it: the bundled ones of "
+    "English.",
+)
+@model_options
+@click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def query(
+    index: str,
+    sentence: str,
+    top: int,
+    same_word: bool,
+    layer: str | None,
+    exact: bool,
+    static: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Find the occurrences in INDEX nearest to the word of SENTENCE that has stars around it.
+
+    1 is the same direction, 0 unrelated. Occurrences in SENTENCE itself are left out. Beside them
+    stand the neighbours of the word's static vector, which are the same in every sentence.
+
+    \b
+    Examples:
+      elmo neighbours query news.index "Chico Ruiz made a spectacular *play* ."
+      elmo neighbours query news.index "They saw a *play* at the theatre ." --same-word --top 5
+    """
+    from elmokit.analysis.neighbours.description import read_description
+    from elmokit.analysis.neighbours.marked import find_marked, only_mark
+
+    # Both are looked at before PyTorch and a model are loaded for nothing.
+    read_description(Path(index))
+    only_mark(sentence)
+    from elmokit.analysis.neighbours.index import NeighbourIndex
+
+    embedder = load_embedder(**flags)
+    opened = NeighbourIndex.open(index, embedder, model=model_name(flags["model"]))
+    marked = find_marked(sentence, embedder.tokenizer)
+    found = opened.query(
+        marked.words, marked.position, layer=layer, top=top, same_word=same_word, exact=exact
+    )
+    vectors = load_static(static)
+    if as_json:
+        answer = {
+            "word": marked.word,
+            "words": list(marked.words),
+            "position": marked.position,
+            "layer": opened.description.column(layer),
+            "neighbours": [one.to_dict() for one in found],
+            "static": static_answer(vectors, marked.word, top),
+        }
+        click.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    show_neighbours(found)
+    show_static(vectors, marked.word, top, wanted=static != "none")
+
+
+def static_answer(vectors: StaticVectors | None, word: str, top: int) -> dict[str, Any] | None:
+    """The neighbours of a word's static vector, as plain values; None where it has none."""
+    if vectors is None or vectors.find(word) is None:
+        return None
+    near = [one._asdict() for one in vectors.neighbours(word, top)]
+    return {"name": vectors.name, "neighbours": near}
+
+
+def show_neighbours(found: Sequence[Neighbour]) -> None:
+    """Print a line for each, the nearest first."""
+    if not found:
+        click.echo("no occurrence in any other sentence")
+    width = None
+    if sys.stdout.isatty():
+        width = max(NARROWEST, shutil.get_terminal_size().columns - MARGIN)
+    for number, one in enumerate(found, start=1):
+        text = around(one.words, one.position, width)
+        click.echo(f"{number:>3}  {one.cosine:6.3f}  {text}")
+
+
+def show_static(vectors: StaticVectors | None, word: str, top: int, wanted: bool) -> None:
+    """Print what a static vector has for neighbours, or why there are none to see."""
+    if vectors is None:
+        if wanted:
+            click.echo(
+                "elmo: note: there are no static vectors to show beside; name some (--static FILE)",
+                err=True,
+            )
+        return
+    if vectors.find(word) is None:
+        click.echo(f"\n{vectors.name} has no vector of {word!r}")
+        return
+    click.echo(f"\n{vectors.name}, in every sentence:")
+    for number, one in enumerate(vectors.neighbours(word, top), start=1):
+        click.echo(f"{number:>3}  {one.cosine:6.3f}  {one.word}")
+
+
+def around(words: Sequence[str], position: int, width: int | None) -> str:
+    """A sentence with one word marked, cut to a width with the word inside.
+
+    >>> around(["He", "sat", "on", "the", "river", "bank", "."], 5, 20)
+    '… river *bank* .'
+    """
+    from elmokit.analysis.neighbours.marked import with_mark
+
+    first, last = (0, len(words)) if width is None else (position, position + 1)
+    while True:
+        text = with_mark(words[first:last], position - first)
+        text = ("… " if first else "") + text + (" …" if last < len(words) else "")
+        grown = max(0, first - 1), min(len(words), last + 1)
+        if grown == (first, last) or width is None:
+            return text
+        longer = with_mark(words[grown[0] : grown[1]], position - grown[0])
+        if len(longer) + 4 > width:
+            return text
+        first, last = grown

@@ -1,0 +1,112 @@
+r"""The paper's Table 4 remade: neighbours of a word in its sentence, beside static ones.
+
+    elmo neighbours build "../shared/data/pretrain-en/news.train-*.txt.xz" --split \
+        --skip-punctuation --layers 1,2 -o checkpoints/news.index
+    python -m runs.context_table checkpoints/news.index
+
+Prints Markdown: for each word its static neighbours, then four sentences, two of each sense, with
+the occurrences nearest to it. Without `--any-word` these are occurrences of the same word, as those
+that the paper shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from benchmarks.machine import describe
+from elmokit.analysis.neighbours.index import Neighbour, NeighbourIndex
+from elmokit.bundled import ENGLISH_SMALL
+from elmokit.embedder import Embedder
+from elmokit.errors import ElmoError
+from elmokit.static.vectors import StaticVectors, has_bundled_vectors
+
+QUESTIONS = {
+    "play": (
+        "Chico Ruiz made a spectacular *play* on Alusik 's grounder .",
+        "The shortstop made the *play* of the game in the ninth inning .",
+        "Olivia De Havilland signed to do a Broadway *play* for Garson .",
+        "She wrote a *play* about her mother for the local theatre .",
+    ),
+    "bank": (
+        "He sat on the *bank* of the river and watched the boats .",
+        "The road follows the left *bank* of the stream to the lake .",
+        "She took a loan from a *bank* to buy the house .",
+        "The central *bank* raised interest rates on Thursday .",
+    ),
+    "light": (
+        "The *light* of the moon came through the window .",
+        "He turned on the *light* and looked around the room .",
+        "She carried a *light* jacket for the summer evening .",
+        "The frame is made of aluminium , so the bicycle is very *light* .",
+    ),
+    "match": (
+        "The team lost the final *match* of the season by two goals .",
+        "He won the tennis *match* in straight sets .",
+        "He struck a *match* and lit the candle .",
+        "The colours do not *match* the curtains .",
+    ),
+}
+TOP = 3
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("index")
+    parser.add_argument("--model", help="the model that the index is of; the bundled one without")
+    parser.add_argument("--layer", help="whose vectors; the last that the index keeps without")
+    parser.add_argument("--any-word", action="store_true", help="occurrences of other words, too")
+    arguments = parser.parse_args()
+    try:
+        embedder = Embedder.load(arguments.model)
+        index = NeighbourIndex.open(
+            arguments.index, embedder, model=arguments.model or ENGLISH_SMALL
+        )
+        for line in table(index, arguments.layer, same_word=not arguments.any_word):
+            print(line)
+    except ElmoError as error:
+        sys.exit(f"context_table: {error}")
+
+
+def table(index: NeighbourIndex, layer: str | None, *, same_word: bool) -> Iterator[str]:
+    """The lines of the table."""
+    found = index.description
+    yield describe()
+    yield ""
+    yield (
+        f"{found.occurrences:,} occurrences in {found.sentences:,} sentences, "
+        f"layer {found.column(layer)}; {'the same word' if same_word else 'any word'}."
+    )
+    yield ""
+    yield "| | nearest | cosine |"
+    yield "|---|---|---|"
+    static = StaticVectors.load() if has_bundled_vectors() else None
+    for word, sentences in QUESTIONS.items():
+        if static is not None:
+            near = ", ".join(one.word for one in static.neighbours(word))
+            yield f"| {static.name}: {word} | {near} | |"
+        for sentence in sentences:
+            rows = index.query_marked(sentence, layer=layer, top=TOP, same_word=same_word)
+            yield from rows_of(sentence, rows)
+
+
+def rows_of(sentence: str, found: list[Neighbour]) -> Iterator[str]:
+    """A row for each neighbour; the first has the question beside it."""
+    for number, one in enumerate(found):
+        question = bold(sentence) if number == 0 else ""
+        yield f"| {question} | {bold(str(one))} | {one.cosine:.2f} |"
+
+
+def bold(sentence: str) -> str:
+    r"""A marked sentence as Markdown in a table.
+
+    >>> print(bold("the river *bank* | x"))
+    the river **bank** \| x
+    """
+    return sentence.replace("*", "**").replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()

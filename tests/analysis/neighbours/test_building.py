@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_indexes import (
+    EVERY_LAYER,
+    built,
+    rows_expected,
+    rows_of,
+    sentences,
+    vectors_of,
+    write_corpus,
+)
+from small_models import small_embedder
+
+from elmokit.analysis.neighbours.building import build_index
+from elmokit.analysis.neighbours.description import read_description
+from elmokit.analysis.neighbours.run import Build
+from elmokit.analysis.neighbours.settings import IndexSettings
+from elmokit.analysis.neighbours.store import OccurrenceStore
+from elmokit.bulk import pipeline
+from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.spool import parts_of
+from elmokit.bulk.summary import Progress
+from elmokit.errors import DiskError, ElmoWarning, FormatError, InputError, StoppedError
+
+pytest.importorskip("lancedb", reason="the extra analysis is not installed")
+
+LINES = sentences(36)
+TOKENS_PER_PART = 50
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS_PER_PART)
+
+
+def killed_at(monkeypatch, folder: Path, kind: type, method: str, call: int, before: bool) -> None:
+    """Build an index and be killed at some call of a method."""
+    original, calls = getattr(kind, method), [0]
+
+    def method_or_kill(self, *arguments, **settings):
+        calls[0] += 1
+        if calls[0] == call and before:
+            raise Killed
+        result = original(self, *arguments, **settings)
+        if calls[0] == call:
+            raise Killed
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, method, method_or_kill)
+        with pytest.raises(Killed):
+            built(folder, LINES, resume=True)
+
+
+def test_every_word_of_every_sentence_is_kept_with_its_place(tmp_path):
+    summary = built(tmp_path, LINES)
+    expected = rows_expected(LINES)
+    assert rows_of(tmp_path / "index") == expected
+    assert (summary.sentences, summary.occurrences) == (len(LINES), len(expected))
+    assert summary.forms == len({row.form for row in expected})
+    assert not parts_of(tmp_path / "index").exists()
+
+
+def test_vectors_are_the_directions_of_the_layers_in_half_precision(tmp_path):
+    embedder = small_embedder()
+    built(tmp_path, LINES[:9], IndexSettings(layers="1,average"), embedder)
+    found = vectors_of(tmp_path / "index", "1"), vectors_of(tmp_path / "index", "average")
+    layers = embedder.embed_layers(LINES[:9])
+    for words, vectors in zip(LINES[:9], layers, strict=True):
+        for position in range(len(words)):
+            for stored, vector in zip(
+                found, (vectors[1, position], vectors[:, position].mean(0)), strict=True
+            ):
+                direction = vector / np.linalg.norm(vector)
+                np.testing.assert_allclose(stored[tuple(words), position], direction, atol=1e-3)
+
+
+def test_a_sentence_that_is_repeated_is_kept_once(tmp_path):
+    lines = [*LINES, *LINES[:20], [], LINES[-1], LINES[-1]]
+    summary = built(tmp_path, lines)
+    assert rows_of(tmp_path / "index") == rows_expected(LINES)
+    assert summary.duplicates == 22
+
+
+def test_only_the_words_of_a_list_are_kept_in_capitals_or_not(tmp_path):
+    built(tmp_path, LINES, IndexSettings(words=frozenset({"BANK", "crane"})))
+    expected = [row for row in rows_expected(LINES) if row.form in ("bank", "crane")]
+    assert rows_of(tmp_path / "index") == expected
+
+
+def test_punctuation_is_left_out_on_demand(tmp_path):
+    built(tmp_path, [["Yes", ",", "sir", "!"], ["...", "--"]], IndexSettings(skip_punctuation=True))
+    assert [row.word for row in rows_of(tmp_path / "index")] == ["Yes", "sir"]
+
+
+def test_a_word_that_utf8_cannot_hold_is_kept_all_the_same(tmp_path):
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"text": ["a\\ud800b", "bank"]}\n')
+    source = open_input([str(corpus)], InputSettings())
+    with pytest.warns(ElmoWarning, match="lone surrogates"):
+        build_index(small_embedder(), source, tmp_path / "index")
+    assert [row.word for row in rows_of(tmp_path / "index")] == ["a\ufffdb", "bank"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "call", "before"),
+    [
+        (Build, "record", 1, True),
+        (Build, "record", 3, True),
+        (Build, "add", 4, True),
+        (OccurrenceStore, "_count_forms", 1, False),
+        (OccurrenceStore, "finish", 1, False),
+    ],
+)
+def test_a_build_that_was_killed_goes_on_with_no_occurrence_lost_or_doubled(
+    tmp_path, monkeypatch, kind, method, call, before
+):
+    killed_at(monkeypatch, tmp_path, kind, method, call, before)
+    assert not (tmp_path / "index").exists()
+    summary = built(tmp_path, LINES, resume=True)
+    assert rows_of(tmp_path / "index") == rows_expected(LINES)
+    assert summary.occurrences == len(rows_expected(LINES))
+    assert not parts_of(tmp_path / "index").exists()
+
+
+def test_a_kill_between_the_two_tables_leaves_no_half_part(tmp_path, monkeypatch):
+    original = OccurrenceStore.add
+
+    def only_sentences(self, first, kept, occurrences):
+        if first:
+            self._occurrences = None  # sentences are added, then this fails
+        original(self, first, kept, occurrences)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OccurrenceStore, "add", only_sentences)
+        with pytest.raises(AttributeError):
+            built(tmp_path, LINES)
+    built(tmp_path, LINES, resume=True)
+    assert rows_of(tmp_path / "index") == rows_expected(LINES)
+
+
+def test_a_kill_after_the_index_got_its_name_leaves_nothing_to_do(tmp_path, monkeypatch):
+    from elmokit.bulk.spool import Spool
+
+    killed_at(monkeypatch, tmp_path, Spool, "remove", 1, True)
+    assert parts_of(tmp_path / "index").exists()
+    assert built(tmp_path, LINES, resume=True).already_finished
+    assert not parts_of(tmp_path / "index").exists()
+    assert rows_of(tmp_path / "index") == rows_expected(LINES)
+
+
+def test_only_the_parts_that_are_missing_are_computed_again(tmp_path, monkeypatch):
+    killed_at(monkeypatch, tmp_path, Build, "record", 4, True)
+    reports: list[Progress] = []
+    built(tmp_path, LINES, resume=True, report=reports.append)
+    assert reports[-1].words == sum(map(len, LINES))
+    assert 0 < reports[-1].words_here < reports[-1].words
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupt(self, part):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Build, "record", interrupt)
+    with pytest.raises(StoppedError, match=r"index.parts; to go on, run the same .* --resume"):
+        built(tmp_path, LINES)
+
+
+def test_an_unfinished_run_is_not_touched_without_being_asked(tmp_path, monkeypatch):
+    killed_at(monkeypatch, tmp_path, Build, "record", 3, False)
+    with pytest.raises(InputError, match=r"unfinished run; go on with it \(--resume\)"):
+        built(tmp_path, LINES)
+    with pytest.raises(InputError, match="other model"):
+        built(tmp_path, LINES, embedder=small_embedder(seed=1), resume=True)
+    with pytest.raises(InputError, match=r"settings.* was .*layers|layers was"):
+        built(tmp_path, LINES, IndexSettings(layers="top"), resume=True)
+    built(tmp_path, LINES, embedder=small_embedder(seed=1), force=True)
+    assert rows_of(tmp_path / "index") == rows_expected(LINES)
+
+
+def test_tables_that_have_not_what_their_record_says_are_refused(tmp_path, monkeypatch):
+    import lancedb
+
+    killed_at(monkeypatch, tmp_path, Build, "record", 3, False)
+    tables = parts_of(tmp_path / "index") / "index"
+    lancedb.connect(tables).open_table("occurrences").delete("sentence = 2")
+    with pytest.raises(FormatError, match=r"has not what its record says.*--force"):
+        built(tmp_path, LINES, resume=True)
+
+
+def test_the_same_run_on_a_whole_index_has_nothing_to_do(tmp_path):
+    built(tmp_path, LINES)
+    assert built(tmp_path, LINES, resume=True).already_finished
+    with pytest.raises(InputError, match=r"is there already.*--force"):
+        built(tmp_path, LINES)
+    write_corpus(tmp_path / "corpus.txt", LINES[:3])
+    with pytest.raises(InputError, match="of another run"):
+        built(tmp_path, LINES[:3], resume=True)
+    built(tmp_path, LINES[:3], force=True)
+    assert rows_of(tmp_path / "index") == rows_expected(LINES[:3])
+
+
+def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "letters.txt").write_text("dear")
+    with pytest.raises(InputError, match="is there, and no index"):
+        built(tmp_path, LINES, force=True)
+    assert (tmp_path / "index" / "letters.txt").read_text() == "dear"
+
+
+def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    corpus = tmp_path / "corpus.txt"
+    monkeypatch.setattr(Build, "read", lambda self: write_corpus(corpus, LINES[:2]))
+    with pytest.raises(InputError, match="changed while it was read"):
+        built(tmp_path, LINES)
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_state_that_a_question_has_not_is_refused(tmp_path):
+    with pytest.raises(InputError, match="state 'carry'"):
+        built(tmp_path, LINES, embedder=small_embedder(state="carry"))
+
+
+@pytest.mark.parametrize("layers", ["3", "first", "1,,2", ""])
+def test_layers_that_the_model_has_not_are_refused(tmp_path, layers):
+    with pytest.raises(InputError, match="use all, or some of top, 0, 1, 2, average"):
+        built(tmp_path, LINES, IndexSettings(layers=layers))
+
+
+def test_an_index_says_what_it_was_made_of(tmp_path):
+    embedder = small_embedder()
+    built(tmp_path, LINES, EVERY_LAYER, embedder, model="tiny")
+    found = read_description(tmp_path / "index")
+    assert (found.model, found.fingerprint) == ("tiny", embedder.fingerprint())
+    assert (found.layers, found.tokenizer) == (("0", "1", "2"), "whitespace")
+    assert set(found.versions) == {"elmokit", "lancedb"}
+    assert not found.vector_index
+
+
+def test_a_full_disk_is_one_line_that_says_how_to_go_on(tmp_path, monkeypatch):
+    import elmokit.analysis.neighbours.store as store
+
+    def full(first, kept):
+        raise OSError("LanceError(IO): No space left on device (os error 28)\n  at src/write.rs")
+
+    monkeypatch.setattr(store, "sentence_rows", full)
+    with pytest.raises(DiskError, match=r"No space left.*free some space.*--resume") as raised:
+        built(tmp_path, LINES)
+    assert "\n" not in str(raised.value)
