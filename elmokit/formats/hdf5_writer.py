@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
 import h5py
@@ -22,6 +23,8 @@ CACHE_BYTES = 4 << 20
 WORDS_PER_CHUNK = 1024
 GZIP_LEVEL = 4
 COPY_BYTES = 1 << 20
+KINDS_REMEMBERED = 1024
+"""Types and shapes, each of which HDF5 would otherwise make anew for every dataset."""
 
 
 class Room(NamedTuple):
@@ -65,8 +68,8 @@ class Hdf5Writer:
         dataset = h5d.create(
             self.file.id,
             key.encode("utf-8"),
-            h5t.py_create(values.dtype),
-            h5s.create_simple(values.shape),
+            _type(values.dtype),
+            _space(values.shape),
             self._compressed(values.shape) if self._compress and values.size else self._plain,
             self._names,
         )
@@ -113,8 +116,18 @@ def hdf5_writer(raw: io.FileIO, compress: bool) -> Iterator[Hdf5Writer]:
 def set_json(owner: Any, name: bytes, value: Mapping[str, Any]) -> None:
     """Keep an object as an attribute: a JSON text in ASCII, of any length."""
     text = np.array(json.dumps(value).encode("ascii"))
-    kind = h5t.py_create(text.dtype)
-    h5a.create(owner, name, kind, h5s.create(h5s.SCALAR)).write(text)
+    kind = _type(text.dtype)
+    h5a.create(owner, name, kind, _space(())).write(text, kind)
+
+
+@lru_cache(KINDS_REMEMBERED)
+def _type(dtype: np.dtype[Any]) -> h5t.TypeID:
+    return h5t.py_create(dtype)
+
+
+@lru_cache(KINDS_REMEMBERED)
+def _space(shape: tuple[int, ...]) -> h5s.SpaceID:
+    return h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
 
 
 def _creation() -> h5p.PropDCID:
