@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check test-slow benchmark clean
+.PHONY: demo test check test-slow benchmark browser clean
 
 demo: $(READY)
 	$(BIN)/python -m runs.demo
@@ -23,6 +23,10 @@ test-slow: $(READY)
 
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.embedding
+
+# For the tests of the explorer page, on Debian and Ubuntu; without it they are skipped.
+browser:
+	apt-get install --yes --no-install-recommends chromium chromium-driver fonts-nanum
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "elmokit needs Python 3.11 or newer: make PYTHON=python3.11")'

@@ -26,6 +26,7 @@ from elmokit.cli.predict import predict
 from elmokit.cli.pretrain import pretrain
 from elmokit.cli.score import score
 from elmokit.cli.senses import senses
+from elmokit.cli.serve import serve
 from elmokit.cli.spelling import EitherSpelling
 from elmokit.cli.static import static
 from elmokit.cli.task import task
@@ -52,7 +53,7 @@ def elmo() -> None:
 
 COMMANDS = (
     compare, convert, download, embed, finetune, info, neighbours, perplexity, predict, pretrain,
-    score, senses, static, task, vocabulary,
+    score, senses, serve, static, task, vocabulary,
 )  # fmt: skip
 for command in COMMANDS:
     elmo.add_command(command)

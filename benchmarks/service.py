@@ -1,0 +1,294 @@
+"""Words per second of the service, beside the library in bulk and beside one request at a time.
+
+    python -m benchmarks.service                    both sizes, some minutes on 2 cores
+    python -m benchmarks.service bundled            one of them: bundled, original
+    python -m benchmarks.service --soak 600         full load for ten minutes, answers checked
+
+The clients are processes of their own that ask for the vector of one sentence after another, over
+connections that they keep. Everything is measured in turns in one run: in bulk in this process;
+gathered, with the service as it is; alone, with a service that computes every request by itself.
+The original size has random weights: speed does not depend on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import multiprocessing
+import resource
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import numpy as np
+import torch
+
+from benchmarks.embedding import SIZES
+from benchmarks.machine import describe
+from benchmarks.text import real_sentences
+from elmokit import BiLM
+from elmokit.formats.native import SavedModel
+from elmokit.service import gathering
+from elmokit.service.limits import Limits
+from elmokit.service.served_model import ServedModel, load_model
+from elmokit.service.server import serve
+
+CLIENTS = 64
+SECONDS = 8.0
+TURNS = 3
+SENTENCES = 4096
+NEAR = 1e-5
+
+
+@dataclass
+class Load:
+    """What the clients have seen."""
+
+    requests: int
+    words: int
+    seconds: float
+    latencies: list[float]
+    failures: int
+    client_seconds: float
+    """Of processor time, of all clients together."""
+    worst: float = 0.0
+    """The largest difference to what the library gives."""
+
+    @property
+    def words_per_second(self) -> float:
+        """Words whose vectors arrived."""
+        return self.words / self.seconds
+
+    def percentile(self, share: float) -> float:
+        """Milliseconds within which this share of the requests was answered."""
+        return 1000 * float(np.quantile(self.latencies, share)) if self.latencies else 0.0
+
+
+@contextmanager
+def running(model: ServedModel, limits: Limits | None = None) -> Iterator[str]:
+    """The service of a model in a thread of this process."""
+    ready = threading.Event()
+    listening = serve(
+        lambda: model, port=0, limits=limits, on_ready=lambda address, model: ready.set()
+    )
+    thread = threading.Thread(target=listening.run)
+    thread.start()
+    ready.wait()
+    try:
+        yield listening.address
+    finally:
+        listening.server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """A service that computes each request by itself, as one without gathering would."""
+    before = gathering.COST_PER_TURN
+    gathering.COST_PER_TURN = 1  # which the first sentence fills
+    try:
+        yield
+    finally:
+        gathering.COST_PER_TURN = before
+
+
+def ask(
+    address: str,
+    texts: Sequence[str],
+    words: Sequence[int],
+    seconds: float,
+    expected: np.ndarray | None = None,
+    clients: int = CLIENTS,
+) -> Load:
+    """What clients in another process see that ask for so long, all at once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.embedding", "elmokit.service.server"])
+    receiver, sender = context.Pipe(duplex=False)
+    arguments = (sender, address, list(texts), list(words), seconds, expected, clients)
+    process = context.Process(target=run_clients, args=arguments)
+    process.start()
+    load = receiver.recv()
+    process.join()
+    assert isinstance(load, Load)
+    return load
+
+
+def run_clients(sender, address, texts, words, seconds, expected, clients):  # type: ignore[no-untyped-def]
+    """The clients' own process."""
+    sender.send(asyncio.run(gather_clients(address, texts, words, seconds, expected, clients)))
+
+
+async def gather_clients(
+    address: str,
+    texts: list[str],
+    words: list[int],
+    seconds: float,
+    expected: np.ndarray | None,
+    clients: int,
+) -> Load:
+    """Let all clients ask until the time is up."""
+    bodies = [
+        json.dumps({"input": text, "model": "", "encoding_format": "base64"}).encode()
+        for text in texts
+    ]
+    load = Load(0, 0, 0.0, [], 0, 0.0)
+    started, used = time.perf_counter(), time.process_time()
+    end = started + seconds
+    await asyncio.gather(
+        *(client(address, bodies, words, number, end, load, expected) for number in range(clients))
+    )
+    load.seconds = time.perf_counter() - started
+    load.client_seconds = time.process_time() - used
+    return load
+
+
+async def client(
+    address: str,
+    bodies: list[bytes],
+    words: list[int],
+    number: int,
+    end: float,
+    load: Load,
+    expected: np.ndarray | None,
+) -> None:
+    """One client: a connection, and a sentence after another.
+
+    It speaks HTTP by itself: a client library takes more time than the service.
+    """
+    place = urlsplit(address)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    turn = number * 61
+    while (asked := time.perf_counter()) < end:
+        n = turn % len(bodies)
+        turn += 1
+        head = (
+            f"POST /v1/embeddings HTTP/1.1\r\nhost: {place.netloc}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(bodies[n])}\r\n\r\n"
+        )
+        writer.write(head.encode() + bodies[n])
+        answer = await reader.readuntil(b"\r\n\r\n")
+        length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        body = await reader.readexactly(length)
+        load.requests += 1
+        if not answer.startswith(b"HTTP/1.1 200"):
+            load.failures += 1
+            continue
+        load.words += words[n]
+        load.latencies.append(time.perf_counter() - asked)
+        if expected is not None:
+            packed = body.split(b'"embedding":"')[1].split(b'"')[0]
+            found = np.frombuffer(base64.b64decode(packed), "<f4")
+            load.worst = max(load.worst, float(np.abs(found - expected[n]).max()))
+    writer.close()
+
+
+def model_of(size: str) -> ServedModel:
+    """The bundled model, or one of the original's size."""
+    if size == "bundled":
+        return load_model(tokenizer="whitespace")
+    torch.manual_seed(0)
+    bilm = BiLM(SIZES["original"])
+    saved = SavedModel(bilm.config, bilm.state_dict(), tokenizer="whitespace")
+    return ServedModel.of(saved, size)
+
+
+def bulk_rate(model: ServedModel, sentences: list[list[str]], seconds: float) -> float:
+    """Words per second of the library in this process, everything in one call."""
+    done, words, started = 0, 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        batch = sentences[done % len(sentences) :][:512]
+        model.embedder.embed(batch)
+        done += len(batch)
+        words += sum(map(len, batch))
+    return words / (time.perf_counter() - started)
+
+
+def measure(size: str, seconds: float, turns: int) -> None:
+    """Print the rows of one size: the best of several turns of each way."""
+    model = model_of(size)
+    sentences = real_sentences(SENTENCES)[1]
+    texts = [" ".join(words) for words in sentences]
+    counts = [len(words) for words in sentences]
+    model.embedder.embed(sentences[:256])
+    bulk, gathered, alone = 0.0, [], []
+    for _ in range(turns):
+        bulk = max(bulk, bulk_rate(model, sentences, seconds))
+        with running(model) as address:
+            ask(address, texts, counts, 1.0)  # packs weights, warms threads
+            gathered.append(ask(address, texts, counts, seconds))
+        with one_at_a_time(), running(model) as address:
+            alone.append(ask(address, texts, counts, seconds))
+    best = max(gathered, key=lambda load: load.words_per_second)
+    single = max(alone, key=lambda load: load.words_per_second)
+    print(f"| {size} | in bulk, this process | {bulk:,.0f} | | | | |")
+    for label, load in (("gathered", best), ("one at a time", single)):
+        print(
+            f"| {size} | {CLIENTS} clients, {label} | {load.words_per_second:,.0f} | "
+            f"{load.words_per_second / bulk:.0%} | {load.percentile(0.5):.0f} / "
+            f"{load.percentile(0.99):.0f} ms | {load.failures} | "
+            f"{load.client_seconds / load.seconds:.0%} |"
+        )
+    ratio = best.words_per_second / single.words_per_second
+    print(f"| {size} | gathered : one at a time | {ratio:.1f} x | | | | |", flush=True)
+
+
+def soak(seconds: float) -> None:
+    """Print memory and differences minute by minute under full load."""
+    model = model_of("bundled")
+    sentences = real_sentences(SENTENCES)[1]
+    texts = [" ".join(words) for words in sentences]
+    counts = [len(words) for words in sentences]
+    expected = model.embedder.encode(texts)
+    part = min(60.0, max(1.0, seconds / 10))
+    memories: list[int] = []
+    print("| seconds | words/s | p99 | failures | largest difference | memory |")
+    print("|---|---|---|---|---|---|")
+    with running(model) as address:
+        started = time.perf_counter()
+        while (passed := time.perf_counter() - started) < seconds:
+            load = ask(address, texts, counts, part, expected)
+            memories.append(resident())
+            print(
+                f"| {passed + part:.0f} | {load.words_per_second:,.0f} | "
+                f"{load.percentile(0.99):.0f} ms | {load.failures} | {load.worst:.1e} | "
+                f"{memories[-1] / 2**20:,.0f} MB |",
+                flush=True,
+            )
+            if load.failures or load.worst > NEAR:
+                raise SystemExit("answers failed, or are not the library's")
+    growth = max(memories[1:] or memories) / memories[0] - 1
+    print(f"\nmemory grew by {growth:.1%} after the first {part:.0f} s")
+
+
+def resident() -> int:
+    """Memory of this process, in bytes."""
+    from elmokit.service.metrics import resident_bytes
+
+    return resident_bytes() or 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> None:
+    """Print the table, or the soak's."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs="*", default=["bundled", "original"])
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--soak", type=float, metavar="SECONDS")
+    arguments = parser.parse_args()
+    print(f"{describe()}; text: {real_sentences(1)[0]}\n")
+    if arguments.soak:
+        soak(arguments.soak)
+        return
+    print("| size | case | words/s | of bulk | p50 / p99 | failures | clients' share of a core |")
+    print("|---|---|---|---|---|---|---|")
+    for size in arguments.sizes:
+        measure(size, arguments.seconds, arguments.turns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""`elmo serve`: the HTTP service and the explorer page."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmokit.cli.options import ModelCommand, model_options
+from elmokit.errors import InputError
+from elmokit.process_memory import keep_process_small
+
+if TYPE_CHECKING:
+    from elmokit.service.served_model import ServedModel
+
+
+@click.command(cls=ModelCommand)
+@model_options
+@click.option(
+    "--precision",
+    type=click.Choice(["exact", "fast"]),
+    default="exact",
+    show_default=True,
+    help="float32, or lower-precision matrix products.",
+)
+@click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
+@click.option(
+    "--index",
+    metavar="INDEX",
+    help="What elmo neighbours build has made: neighbours and senses are found in it.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on; 0.0.0.0 for every machine that can reach this one.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8017,
+    show_default=True,
+    help="The port; 0 for any that is free.",
+)
+@click.option(
+    "--api-key",
+    metavar="FILE",
+    help="Answer only those who send a key of this file, one per line. Without it: the key in "
+    "ELMO_API_KEY, if that is set.",
+)
+@click.option(
+    "--allow-host",
+    multiple=True,
+    metavar="NAME",
+    help="A name that it may be asked under, beside localhost; may be repeated.",
+)
+@click.option(
+    "--max-body",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Of one request.  [default: 4194304]",
+)
+@click.option(
+    "--max-sentences",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of one request.  [default: 2048]",
+)
+@click.option(
+    "--max-words",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of one sentence.  [default: 2048]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Until a request is answered or given up.  [default: 60]",
+)
+@click.option("--quiet", is_flag=True, help="Write down what goes wrong, not every request.")
+def serve(
+    precision: str,
+    device: str | None,
+    threads: int | None,
+    index: str | None,
+    host: str,
+    port: int,
+    api_key: str | None,
+    allow_host: tuple[str, ...],
+    max_body: int | None,
+    max_sentences: int | None,
+    max_words: int | None,
+    timeout: float | None,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Answer over HTTP, and show the explorer page.
+
+    The page is at the address that is printed, the API at /docs. Clients of OpenAI's embeddings
+    work with the address and /v1 as their base URL. Only this machine can ask unless --host says
+    otherwise; nothing that a client sends is kept or written down.
+
+    SIGTERM and Ctrl-C end it when what is being answered is done.
+
+    \b
+    Examples:
+      elmo serve
+      elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
+    """
+    keep_process_small()
+    check_installed()
+    from elmokit.service.keys import ENVIRONMENT_VARIABLE, read_keys
+    from elmokit.service.limits import Limits
+    from elmokit.service.logs import configure_logs
+
+    keys = read_keys(api_key, os.environ.get(ENVIRONMENT_VARIABLE))
+    chosen = {
+        "body_bytes": max_body,
+        "sentences": max_sentences,
+        "words_per_sentence": max_words,
+        "request_seconds": timeout,
+    }
+    limits = Limits(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+    configure_logs(logging.WARNING if quiet else logging.INFO)
+    if index is not None:
+        from elmokit.analysis.neighbours.description import read_description
+
+        read_description(Path(index))  # before PyTorch and a model are loaded for nothing
+    from elmokit.service.server import serve as serve_model
+
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+    def load() -> ServedModel:
+        from elmokit.cli.progress import Bytes
+        from elmokit.service.served_model import load_model
+
+        with Bytes("fetching", quiet) as progress:
+            return load_model(
+                **flags, precision=precision, device=device, index=index, progress=progress
+            )
+
+    serve_model(
+        load,
+        host=host,
+        port=port,
+        limits=limits,
+        keys=keys,
+        allowed_hosts=allow_host,
+        on_ready=announce,
+    ).run()
+
+
+def check_installed() -> None:
+    """Say what to install where the service's own packages are missing."""
+    try:
+        import fastapi
+        import httptools
+        import uvicorn
+    except ImportError as error:
+        raise InputError(
+            f'{error.name} is not installed; run: pip install "elmokit[service]"'
+        ) from None
+    del fastapi, httptools, uvicorn
+
+
+def announce(address: str, model: ServedModel) -> None:
+    """Print where it is."""
+    click.echo(f"{address}  ({model.name}; Ctrl-C ends it)")

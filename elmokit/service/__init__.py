@@ -1,0 +1,1 @@
+"""ELMo over HTTP: an application, what it may be asked, and the explorer page."""

@@ -1,0 +1,64 @@
+// Calls to the service. A later call for the same purpose ends the one before.
+const running = new Map();
+let key = sessionStorage.getItem("elmo-key") ?? "";
+
+export class Refused extends Error {}
+
+export async function ask(path, body, { purpose = path, accept } = {}) {
+  running.get(purpose)?.abort();
+  const control = new AbortController();
+  running.set(purpose, control);
+  const answer = await send(path, body, accept, control.signal);
+  if (!answer.ok) throw new Refused(await problem(answer));
+  return accept ? answer.arrayBuffer() : answer.json();
+}
+
+async function send(path, body, accept, signal) {
+  const headers = { ...(accept && { accept }), ...(key && { authorization: `Bearer ${key}` }) };
+  const request = { headers, signal };
+  if (body !== undefined) {
+    headers["content-type"] = "application/json";
+    Object.assign(request, { method: "POST", body: JSON.stringify(body) });
+  }
+  const answer = await fetch(path, request);
+  if (answer.status !== 401) return answer;
+  await askForKey();
+  return send(path, body, accept, signal);
+}
+
+async function problem(answer) {
+  try {
+    return (await answer.json()).error.message;
+  } catch {
+    return `${answer.status} ${answer.statusText}`;
+  }
+}
+
+let asking = null;
+
+function askForKey() {
+  asking ??= new Promise((done) => {
+    const dialog = document.getElementById("key");
+    dialog.showModal();
+    dialog.onclose = () => {
+      key = document.getElementById("key-value").value.trim();
+      sessionStorage.setItem("elmo-key", key);
+      asking = null;
+      done();
+    };
+  });
+  return asking;
+}
+
+// Arrays of a safetensors answer: { name: { data, shape } }.
+export function readArrays(buffer) {
+  const length = Number(new DataView(buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
+  const arrays = {};
+  for (const [name, { shape, data_offsets: offsets }] of Object.entries(header)) {
+    if (name === "__metadata__") continue;
+    const [start, end] = offsets.map((offset) => 8 + length + offset);
+    arrays[name] = { shape, data: new Float32Array(buffer.slice(start, end)) };
+  }
+  return arrays;
+}

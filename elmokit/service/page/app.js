@@ -1,0 +1,147 @@
+// The explorer: which panel, in which language, about which model.
+import { Refused, ask } from "./api.js";
+import { comparePanel } from "./compare.js";
+import { neighboursPanel, sensesPanel } from "./corpus.js";
+import { element } from "./elements.js";
+import { layersPanel } from "./layers.js";
+import { restore } from "./occurrences.js";
+import { readAddress, writeAddress } from "./sharing.js";
+import { LANGUAGES, currentLanguage, number, text, useLanguage } from "./texts.js";
+import { wordsPanel } from "./words.js";
+
+const PANELS = {
+  compare: comparePanel,
+  layers: layersPanel,
+  words: wordsPanel,
+  neighbours: neighboursPanel,
+  senses: sensesPanel,
+};
+const kept = {}; // the address of each panel that was left
+let model = null;
+let current = null;
+let turn = 0;
+
+function startLanguage() {
+  const asked = new URLSearchParams(location.search).get("lang");
+  const language = asked ?? localStorage.getItem("elmo-language") ?? navigator.language.slice(0, 2);
+  useLanguage(language);
+  if (asked) localStorage.setItem("elmo-language", currentLanguage());
+}
+
+function changeLanguage(language) {
+  useLanguage(language);
+  localStorage.setItem("elmo-language", language);
+  const address = new URL(location.href);
+  address.searchParams.set("lang", language);
+  history.replaceState(null, "", address);
+  const { values } = readAddress();
+  drawFrame();
+  show(current, values);
+  document.querySelector("#language [aria-pressed=true]").focus();
+}
+
+function drawFrame() {
+  for (const node of document.querySelectorAll("[data-text]")) node.textContent = text(node.dataset.text);
+  const group = document.getElementById("language");
+  group.setAttribute("aria-label", text("language"));
+  group.replaceChildren(
+    ...Object.entries(LANGUAGES).map(([name, label]) =>
+      element("button", { type: "button", lang: name, "aria-pressed": String(name === currentLanguage()), onclick: () => changeLanguage(name) }, label),
+    ),
+  );
+  document.getElementById("model").textContent = model
+    ? text("model", { name: model.id, parameters: number(model.parameters), layers: model.layers, size: model.vector_size })
+    : text("loading");
+  drawTabs();
+}
+
+function drawTabs() {
+  const tabs = document.getElementById("tabs");
+  tabs.setAttribute("aria-label", text("tabs"));
+  tabs.replaceChildren(
+    ...Object.keys(PANELS).map((name) =>
+      element(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${name}`,
+          "aria-controls": "panel",
+          "aria-selected": String(name === current),
+          tabindex: name === current ? "0" : "-1",
+          onclick: () => open(name),
+          onkeydown: moveTab,
+        },
+        text(name),
+      ),
+    ),
+  );
+}
+
+function moveTab(event) {
+  const names = Object.keys(PANELS);
+  const place = names.indexOf(current);
+  const next = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: names.length - 1 }[event.key];
+  if (next === undefined) return;
+  event.preventDefault();
+  open(names[(next + names.length) % names.length]);
+  document.getElementById(`tab-${current}`).focus();
+}
+
+function open(name) {
+  if (current) kept[current] = readAddress().values;
+  writeAddress(name, kept[name] ?? "");
+  show(name, kept[name] ?? new URLSearchParams());
+}
+
+function show(name, values) {
+  current = name in PANELS ? name : "compare";
+  turn += 1;
+  drawTabs();
+  const shell = document.getElementById("panel");
+  shell.setAttribute("aria-labelledby", `tab-${current}`);
+  const error = element("p", { class: "error", role: "alert" });
+  shell.replaceChildren();
+  if (model) PANELS[current]({ model, panel: shell, values, guarded: guardedBy(error, turn) });
+  shell.append(error);
+  document.title = `${text(current)} · elmokit`;
+}
+
+// Runs a panel's work: what goes wrong is said in its panel, if that is still shown.
+function guardedBy(error, mine) {
+  return async (work) => {
+    try {
+      await work();
+      if (mine === turn) error.textContent = "";
+    } catch (problem) {
+      if (problem.name === "AbortError" || mine !== turn) return;
+      error.textContent = problem.message;
+      if (!(problem instanceof Refused) && !(problem.constructor === Error)) throw problem;
+    }
+  };
+}
+
+async function start() {
+  startLanguage();
+  const { panel, values } = readAddress();
+  if (panel === "compare" || panel === "layers") restore(values);
+  current = panel in PANELS ? panel : "compare";
+  drawFrame();
+  while (!model) {
+    try {
+      model = await ask("/model");
+    } catch (problem) {
+      if (!(problem instanceof Refused)) throw problem;
+      await new Promise((done) => setTimeout(done, 500));
+    }
+  }
+  drawFrame();
+  show(current, values);
+}
+
+window.addEventListener("hashchange", () => {
+  const { panel, values } = readAddress();
+  if (panel === "compare" || panel === "layers") restore(values);
+  if (model && panel in PANELS) show(panel, values);
+});
+start();

@@ -1,0 +1,54 @@
+// The sentences and chosen words that Compare and Layers share.
+import { ask } from "./api.js";
+
+export const occurrences = {
+  texts: [
+    "They walked along the bank of the river.",
+    "The bank lent him the money.",
+    "The bank paid the company two million dollars.",
+  ],
+  words: [], // of each text
+  positions: [4, 1, 1],
+};
+
+export function restore(values) {
+  const texts = values.getAll("sentence");
+  if (texts.length < 2) return;
+  occurrences.texts = texts;
+  occurrences.words = [];
+  occurrences.positions = texts.map((_, n) => Number(values.getAll("at")[n]) || 0);
+}
+
+export const address = () => [
+  ...occurrences.texts.map((sentence) => ["sentence", sentence]),
+  ...occurrences.positions.map((position) => ["at", position]),
+];
+
+// Split the texts; a chosen word that has moved is found again.
+export async function split() {
+  const { texts } = await ask("/split", { texts: occurrences.texts });
+  const before = occurrences.words;
+  const model = before[0]?.[occurrences.positions[0]];
+  const words = texts.map((sentences) => sentences.flat());
+  occurrences.positions = words.map((list, n) =>
+    placeOf(list, occurrences.positions[n] ?? 0, before[n], model),
+  );
+  occurrences.words = words;
+}
+
+function placeOf(words, kept, before, model) {
+  const nearest = Math.max(0, Math.min(kept, words.length - 1));
+  if (!before || words[kept] === before[kept]) return nearest;
+  const find = (word) => words.findIndex((other) => other.toLowerCase() === word?.toLowerCase());
+  return [find(before[kept]), find(model), nearest].find((place) => place >= 0);
+}
+
+export const usable = () =>
+  occurrences.words.length >= 2 && occurrences.words.every((list) => list.length > 0);
+
+export function pairs() {
+  const found = [];
+  for (let a = 0; a < occurrences.words.length; a += 1)
+    for (let b = a + 1; b < occurrences.words.length; b += 1) found.push([a, b]);
+  return found;
+}

@@ -1,0 +1,170 @@
+// Language model: odds of the next or the missing word, and how surprising each word is.
+import { ask } from "./api.js";
+import { bars, choices, element, later, lead, section } from "./elements.js";
+import { curl, loading, python, shareButtons, writeAddress } from "./sharing.js";
+import { number, percent, text } from "./texts.js";
+
+const EXAMPLE = "The cat is looking out of the ___ .";
+const SENTENCE = "The old man caught a fish and a telephone.";
+const MOST_BITS = 18;
+
+export function wordsPanel({ model, panel, values, guarded }) {
+  const state = {
+    prefix: values.get("text") ?? EXAMPLE,
+    candidates: values.get("candidates") ?? "",
+    sentence: values.get("sentence") ?? SENTENCE,
+    direction: "both",
+  };
+  const odds = element("div");
+  const surprise = element("div");
+  let scored = null;
+
+  const save = () =>
+    writeAddress("words", { text: state.prefix, candidates: state.candidates, sentence: state.sentence });
+  const predictSoon = later(300, () => guarded(predict));
+  const scoreSoon = later(300, () => guarded(score));
+
+  function body() {
+    const candidates = state.candidates.split(",").map((word) => word.trim()).filter(Boolean);
+    return { text: state.prefix, ...(candidates.length ? { candidates: [...new Set(candidates)] } : { top: 10 }) };
+  }
+
+  async function predict() {
+    save();
+    const found = await ask("/predict", body());
+    const title = found.before && found.after ? "missingWord" : "nextWord";
+    const ranked = found.words.some((word) => "known" in word);
+    odds.replaceChildren(
+      element("h3", {}, text(title)),
+      element("br"),
+      ranked ? rankedTable(found.words) : bars(found.words.map(row), { shown: percent, scale: found.words[0]?.probability || 1 }),
+    );
+  }
+
+  const row = ({ word, probability }) => ({ name: named(word), value: probability, word: true });
+
+  function named(word) {
+    if (word === "</S>") return `∎ ${text("endOfSentence")}`;
+    return word === "<S>" ? `∎ ${text("beginOfSentence")}` : word;
+  }
+
+  function rankedTable(words) {
+    const columns = ["word", "probability", "forward", "backward", "prior"];
+    const value = (given) => (given === null || given === undefined ? "–" : number(given, 2));
+    return element(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": text("missingWord") },
+      element(
+        "table",
+        { class: "odds" },
+        element("thead", {}, element("tr", {}, columns.map((name) => element("th", { scope: "col" }, text(name))))),
+        element(
+          "tbody",
+          {},
+          words.map((word) =>
+            element(
+              "tr",
+              {},
+              element("td", { class: "word" }, word.word),
+              word.known
+                ? [percent(word.probability), value(word.forward), value(word.backward), value(word.log_prior)].map((cell) => element("td", {}, cell))
+                : element("td", { colspan: "4", class: "soft" }, text("notInVocabulary")),
+            ),
+          ),
+        ),
+      ),
+    );
+  }
+
+  async function score() {
+    save();
+    scored = (await ask("/score", { texts: [state.sentence] })).sentences;
+    drawSurprise();
+  }
+
+  function drawSurprise() {
+    const items = scored.flatMap((sentence) =>
+      sentence.words.map((word, n) => {
+        const both = (sentence.forward[n] + sentence.backward[n]) / 2;
+        const logs = { forward: sentence.forward[n], backward: sentence.backward[n], both };
+        const bits = -logs[state.direction] / Math.LN2;
+        return element(
+          "li",
+          { class: "heat", share: Math.max(0, Math.min(bits / MOST_BITS, 1)) },
+          word,
+          element("small", {}, text("bits", { bits: number(bits, 1) }), sentence.unknown[n] ? ` · ${text("unknownWord")}` : ""),
+        );
+      }),
+    );
+    const total = scored.reduce((sum, sentence) => sum - sentence.total / Math.LN2, 0);
+    const targets = scored.reduce((sum, sentence) => sum + sentence.words.length + 1, 0);
+    surprise.replaceChildren(
+      element(
+        "div",
+        { class: "choosers" },
+        choices({
+          legend: text("direction"),
+          look: "segments",
+          options: ["both", "forward", "backward"].map((name) => [name, text(name)]),
+          chosen: state.direction,
+          onchoose: (direction) => { state.direction = direction; redrawWords(); },
+        }),
+      ),
+      element("ul", { class: "surprise" }, items),
+      element("br"),
+      element("p", { class: "soft" }, text("inAll", { bits: number(total, 1), each: number(total / targets / 2, 1) })),
+    );
+  }
+
+  function redrawWords() {
+    const kept = surprise.firstChild;
+    drawSurprise();
+    surprise.firstChild.replaceWith(kept);
+  }
+
+  const field = (label, key, soon) => {
+    const input = element("input", {
+      type: "text",
+      value: state[key],
+      oninput: () => { state[key] = input.value; soon(); },
+    });
+    return element("label", {}, element("span", {}, text(label)), input);
+  };
+
+  function asPython() {
+    const load = `lm = LanguageModel.${loading(model)}`;
+    const { candidates, top } = body();
+    const call = candidates
+      ? `lm.rank(place.before, ${python(candidates)}, place.after)`
+      : `lm.missing_words(place.before, place.after, ${top}) if place.before and place.after else lm.next_words(place.before, ${top})`;
+    return [
+      "from elmokit import LanguageModel",
+      "",
+      load,
+      `place = lm.find_place(${python(state.prefix)})`,
+      `for word in ${call}:`,
+      "    print(word)",
+      `print(lm.score(lm.split(${python(state.sentence)})))`,
+      "",
+    ].join("\n");
+  }
+
+  panel.append(lead("wordsTitle", "wordsLead"));
+  if (!model.predicts_words) {
+    panel.append(element("p", {}, text("noWords")));
+    return;
+  }
+  panel.append(
+    element("div", { class: "fields" }, field("prefix", "prefix", predictSoon), field("candidates", "candidates", predictSoon)),
+    element("section", {}, odds),
+    section(
+      text("surpriseTitle"),
+      text("surpriseWhy"),
+      element("div", { class: "fields" }, field("surpriseSentence", "sentence", scoreSoon)),
+      element("br"),
+      surprise,
+    ),
+    shareButtons(asPython, () => curl("/predict", body())),
+  );
+  guarded(async () => { await predict(); await score(); });
+}

@@ -1,0 +1,322 @@
+"""What may be asked and what is answered, as the OpenAPI document tells it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic.types import FailFast
+
+SHOWN = 40
+
+
+def check_input(value: Any) -> list[str]:
+    """A text or a list of texts, as a list; token ids are refused."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list):
+        raise ValueError(f"got {str(value)[:SHOWN]!r}; send a text or a list of texts")
+    if not texts:
+        raise ValueError("the list is empty; send at least one text")
+    for number, text in enumerate(texts):
+        if isinstance(text, int | list):
+            raise ValueError(
+                "these are token ids, which mean nothing to this model; send the texts themselves"
+            )
+        if not isinstance(text, str):
+            raise ValueError(f"entry {number} is {str(text)[:SHOWN]!r}; send texts")
+    return check_characters(texts)
+
+
+def check_character(text: str) -> str:
+    """Refuse half a character, which no answer could repeat."""
+    check_characters([text])
+    return text
+
+
+def check_characters(texts: list[str]) -> list[str]:
+    """Refuse half a character in any of the texts."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds a lone surrogate, which is no character") from None
+    return texts
+
+
+TEXTS_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    ]
+}
+Input = Annotated[list[str], PlainValidator(check_input), WithJsonSchema(TEXTS_SCHEMA)]
+
+
+class FirstError(FailFast):
+    """Ends at the first error: a million wrong entries are else a million errors in memory."""
+
+    __hash__ = object.__hash__  # so that it can stand in a union
+
+
+Text = Annotated[str, AfterValidator(check_character)]
+Words = Annotated[list[str], FirstError(), AfterValidator(check_characters)]
+Texts = Annotated[list[str], FirstError(), AfterValidator(check_characters)]
+Sentences = Annotated[list[Words], FirstError()]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)]
+
+
+class Body(BaseModel):
+    """What a client sends: a field that nobody knows is a mistake, and said to be one."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class EmbeddingsBody(Body):
+    """OpenAI's request for embeddings."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
+
+    input: Input = Field(description="A text, or several. Token ids are refused.")
+    model: str = Field("", description="Any name: there is one model, and the answer names it.")
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(None, description="Only the size that the model has.")
+    user: str | None = None
+
+
+class Mix(Body):
+    """A mix of layers: equation 1 of the paper, or weights for each direction."""
+
+    weights: Annotated[list[Number], FirstError()] = Field(
+        description="w before the softmax, one per layer; or, with directions, i f_1 … b_1 … as is."
+    )
+    gamma: Number = 1.0
+    directions: bool = False
+
+
+class SentencesBody(Body):
+    """Either sentences of words, or raw texts."""
+
+    sentences: Sentences | None = Field(None, description="Lists of words.")
+    texts: Texts | None = Field(
+        None, description="Raw texts, split into sentences and words as the model's own text was."
+    )
+
+
+class SplitBody(Body):
+    """Raw texts."""
+
+    texts: Texts
+
+
+class EmbedBody(SentencesBody):
+    """Which vectors are wanted of which words."""
+
+    layers: Literal["average", "top", "all"] | int = Field(
+        "average", description="Or a layer's number; 0 is the token layer."
+    )
+    mix: Mix | None = Field(None, description="Instead of layers: a mix of them.")
+    pool: Literal["none", "mean", "max"] = Field(
+        "none", description="A vector per word, or one per sentence."
+    )
+
+
+class CompareBody(Body):
+    """A word in several sentences, by its name or by its positions."""
+
+    sentences: Texts = Field(description="Two or more raw sentences.")
+    word: Text | None = Field(None, description="Its first occurrence in each sentence is taken.")
+    positions: Annotated[list[int], FirstError()] | None = Field(
+        None, description="Or: which word of each sentence, from 0."
+    )
+    maps: bool = Field(False, description="Also every word with every word, for each pair.")
+
+
+class PredictBody(Body):
+    """A sentence that lacks a word: at its ___, or else at its end."""
+
+    text: Text
+    previous: bool = Field(False, description="The word before the text is wanted.")
+    missing: bool = Field(
+        False, description="The text is whole but for its ___, also where that begins or ends it."
+    )
+    candidates: Words | None = Field(None, description="Which of these fits best.")
+    top: int = Field(10, ge=1, le=1000)
+    sample: int | None = Field(
+        None, ge=1, le=200, description="Go on with up to so many words drawn at random."
+    )
+    temperature: float = Field(1.0, ge=0, le=100, allow_inf_nan=False)
+    seed: int | None = Field(None, ge=0, lt=2**63)
+    among: int | None = Field(None, ge=1, description="Sample among so many likeliest words only.")
+
+
+class ScoreBody(SentencesBody):
+    """Sentences to be scored, each by itself."""
+
+
+class NeighboursBody(Body):
+    """A word in a sentence."""
+
+    sentence: Text
+    position: int = Field(ge=0)
+    top: int = Field(10, ge=1, le=200)
+    same_word: bool = Field(False, description="Only occurrences of the same word.")
+
+
+class SensesBody(Body):
+    """A word."""
+
+    word: Text = Field(min_length=1)
+    senses: int | None = Field(None, ge=1, le=20, description="How many; found where not given.")
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong, in one line."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Error(BaseModel):
+    """A refusal, as OpenAI writes it."""
+
+    error: ErrorDetail
+
+
+class Usage(BaseModel):
+    """Words that were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingEntry(BaseModel):
+    """The vector of one text."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str = Field(description="base64: float32, little-endian.")
+
+
+class Embeddings(BaseModel):
+    """Vectors of texts, as OpenAI writes them."""
+
+    object: Literal["list"]
+    data: list[EmbeddingEntry]
+    model: str
+    usage: Usage
+
+
+class ModelEntry(BaseModel):
+    """A model, as OpenAI writes it."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    """The models that there are: one."""
+
+    object: Literal["list"]
+    data: list[ModelEntry]
+
+
+class ModelFacts(BaseModel):
+    """What the loaded model is."""
+
+    id: str
+    layers: int
+    vector_size: int
+    parameters: int
+    tokenizer: str
+    precision: str
+    predicts_words: bool
+    has_index: bool
+    config: dict[str, Any]
+    limits: dict[str, float]
+
+
+class Split(BaseModel):
+    """The sentences of each text, as lists of words."""
+
+    texts: list[list[list[str]]]
+
+
+class EmbeddedSentence(BaseModel):
+    """A sentence and its vectors: (words, size), with an axis of layers first where all are asked.
+
+    Pooled, the axis of words is gone.
+    """
+
+    words: list[str]
+    vectors: list[Any]
+    text: int | None = Field(None, description="Which of the texts it is from.")
+
+
+class Embedded(BaseModel):
+    """Vectors of sentences."""
+
+    model: str
+    sentences: list[EmbeddedSentence]
+
+
+class Compared(BaseModel):
+    """Cosines between occurrences; sentences and words are numbered from 0."""
+
+    sentences: list[list[str]]
+    positions: list[int]
+    pairs: list[tuple[int, int]]
+    cosines: dict[str, list[float]] = Field(description="For each layer, that of each pair.")
+    maps: list[dict[str, list[list[float]]]] | None = Field(
+        None, description="For each pair and layer: words of the first by words of the second."
+    )
+
+
+class PredictedWord(BaseModel):
+    """A word, and how well it fits."""
+
+    word: str
+    probability: float
+    score: float | None = None
+    forward: float | None = None
+    backward: float | None = None
+    log_prior: float | None = None
+    known: bool = True
+
+
+class Predicted(BaseModel):
+    """What fits a place, the best first."""
+
+    before: list[str] | None
+    after: list[str] | None
+    words: list[PredictedWord] | None = None
+    sampled: list[str] | None = None
+
+
+class SentenceScored(BaseModel):
+    """Natural log probabilities of a sentence; None where JSON has no number."""
+
+    words: list[str]
+    forward: list[float | None]
+    forward_end: float | None
+    backward: list[float | None]
+    backward_end: float | None
+    unknown: list[bool]
+    total: float | None
+    total_forward: float | None
+    total_backward: float | None
+    text: int | None = None
+
+
+class Scored(BaseModel):
+    """Scores of sentences, in order."""
+
+    sentences: list[SentenceScored]
+
+
+class Health(BaseModel):
+    """Whether the service is there."""
+
+    status: str

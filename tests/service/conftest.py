@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from small_services import running, small_served_model
+
+from elmokit.service.application import create_application
+from elmokit.service.limits import Limits
+from elmokit.service.served_model import ServedModel
+from elmokit.service.state import Service
+
+
+@pytest.fixture(scope="session")
+def model() -> ServedModel:
+    return small_served_model()
+
+
+Conversation = Callable[[httpx.AsyncClient], Awaitable[Any]]
+
+
+@pytest.fixture
+def converse(model: ServedModel) -> Callable[..., Any]:
+    """Talk to an application in this process; gives what the conversation gives."""
+
+    def run(talk: Conversation, limits: Limits | None = None, **settings: Any) -> Any:
+        served = settings.pop("model", model)
+
+        async def run_application() -> Any:
+            service = Service(lambda: served, limits or Limits())
+            application = create_application(service, **settings)
+            transport = httpx.ASGITransport(application)
+            async with application.router.lifespan_context(application):
+                await service.loaded()
+                async with httpx.AsyncClient(transport=transport, base_url="http://t") as client:
+                    return await talk(client)
+
+        return asyncio.run(run_application())
+
+    return run
+
+
+@pytest.fixture
+def post(converse) -> Callable[..., httpx.Response]:
+    """Send one body; gives the answer."""
+
+    def send(path: str, body: Any, headers: dict[str, str] | None = None, **settings: Any) -> Any:
+        return converse(lambda client: client.post(path, json=body, headers=headers), **settings)
+
+    return send
+
+
+@pytest.fixture(scope="session")
+def address(model: ServedModel) -> Iterator[str]:
+    """A server that many tests share."""
+    with running(lambda: model) as found:
+        yield found

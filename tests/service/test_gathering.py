@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from elmokit.errors import InputError
+from elmokit.service.gathering import COST_PER_TURN, Gatherer
+from elmokit.service.limits import Limits
+from elmokit.service.refusals import Refusal
+
+PATIENT = Limits(gather_seconds=0.04)
+
+
+class Doubling:
+    """Doubles numbers, whose cost they are too; keeps what it was given, turn by turn."""
+
+    def __init__(self) -> None:
+        self.turns: list[list[int]] = []
+        self.begun = 0
+        self.go = threading.Event()
+        self.go.set()
+
+    def compute(self, items: Sequence[int]) -> list[int]:
+        self.begun += 1
+        self.go.wait(10)
+        self.turns.append(list(items))
+        if 13 in items:
+            raise InputError("13 brings bad luck")
+        return [2 * item for item in items]
+
+    def cost(self, item: int) -> int:
+        return item
+
+
+async def is_computing(kind: Doubling) -> None:
+    """Wait until the model has begun a turn."""
+    while not kind.begun:
+        await asyncio.sleep(0.001)
+
+
+def gathered(talk, limits: Limits = PATIENT):
+    """What a conversation with a gatherer gives."""
+
+    async def run():
+        gatherer = Gatherer(limits)
+        gatherer.start()
+        try:
+            return await asyncio.wait_for(talk(gatherer), 20)
+        finally:
+            await gatherer.stop()
+
+    return asyncio.run(run())
+
+
+def test_requests_that_come_together_share_a_turn():
+    kind = Doubling()
+
+    async def talk(gatherer):
+        return await asyncio.gather(*(gatherer.compute(kind, [n, n + 1]) for n in range(1, 9)))
+
+    assert gathered(talk) == [[2 * n, 2 * n + 2] for n in range(1, 9)]
+    assert len(kind.turns) == 1
+
+
+def test_a_request_without_items_is_answered_at_once():
+    assert gathered(lambda gatherer: gatherer.compute(Doubling(), [])) == []
+
+
+def test_what_one_request_spoils_is_its_own():
+    kind = Doubling()
+
+    async def talk(gatherer):
+        calls = [gatherer.compute(kind, items) for items in ([1, 2], [3, 13], [5])]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    first, second, third = gathered(talk)
+    assert (first, third) == ([2, 4], [10])
+    assert isinstance(second, InputError)
+
+
+def test_a_large_request_lets_a_small_one_pass():
+    kind = Doubling()
+    large = [COST_PER_TURN // 8] * 80
+
+    async def talk(gatherer):
+        kind.go.clear()
+        slow = asyncio.create_task(gatherer.compute(kind, large))
+        await is_computing(kind)
+        small = asyncio.create_task(gatherer.compute(kind, [7]))
+        await asyncio.sleep(0)
+        kind.go.set()
+        assert await small == [14]
+        assert not slow.done()
+        return await slow
+
+    assert gathered(talk) == [2 * cost for cost in large]
+    assert len(kind.turns) >= 10
+    assert all(sum(turn) <= COST_PER_TURN + 7 for turn in kind.turns)
+
+
+def test_two_large_requests_share_each_turn():
+    kind = Doubling()
+    cost = COST_PER_TURN // 8
+
+    async def talk(gatherer):
+        await asyncio.gather(*(gatherer.compute(kind, [cost + n] * 16) for n in (1, 2)))
+
+    gathered(talk)
+    assert {cost + 1, cost + 2} == set(kind.turns[0])
+
+
+def test_kinds_take_turns():
+    one, other = Doubling(), Doubling()
+    large = [COST_PER_TURN] * 3
+
+    async def talk(gatherer):
+        slow = asyncio.create_task(gatherer.compute(one, large))
+        await asyncio.sleep(0)
+        await gatherer.compute(other, [1])
+        assert not slow.done()
+        await slow
+
+    gathered(talk)
+    assert len(one.turns) == 3
+    assert other.turns == [[1]]
+
+
+def test_when_too_much_waits_the_next_is_told_when_to_come_back():
+    kind = Doubling()
+    limits = Limits(waiting_words=100, gather_seconds=0.001)
+
+    async def talk(gatherer):
+        kind.go.clear()
+        first = asyncio.create_task(gatherer.compute(kind, [90]))
+        await is_computing(kind)
+        with pytest.raises(Refusal) as refused:
+            await gatherer.compute(kind, [20])
+        kind.go.set()
+        await first
+        assert await gatherer.compute(kind, [20]) == [40]
+        return refused.value
+
+    refusal = gathered(talk, limits)
+    assert refusal.status == 503
+    assert int(refusal.headers["retry-after"]) >= 1
+
+
+def test_answers_that_would_hold_too_many_numbers_wait_for_others():
+    kind = Doubling()
+
+    async def talk(gatherer):
+        kind.go.clear()
+        first = asyncio.create_task(gatherer.compute(kind, [1], values=90))
+        await is_computing(kind)
+        with pytest.raises(Refusal):
+            await gatherer.compute(kind, [1], values=20)
+        kind.go.set()
+        await first
+
+    gathered(talk, Limits(waiting_values=100, gather_seconds=0.001))
+
+
+def test_one_request_above_all_bounds_is_computed_when_alone():
+    limits = Limits(waiting_words=10)
+    assert gathered(lambda gatherer: gatherer.compute(Doubling(), [50]), limits) == [100]
+
+
+def test_a_cancelled_request_is_not_computed_and_frees_its_place():
+    kind = Doubling()
+
+    async def talk(gatherer):
+        left = asyncio.create_task(gatherer.compute(kind, [5, 6], values=7))
+        await asyncio.sleep(0)
+        assert (gatherer.requests, gatherer.waiting_cost, gatherer.waiting_values) == (1, 11, 7)
+        left.cancel()
+        stayed = await gatherer.compute(kind, [1])
+        assert (gatherer.requests, gatherer.waiting_cost, gatherer.waiting_values) == (0, 0, 0)
+        return stayed
+
+    assert gathered(talk) == [2]
+    assert kind.turns == [[1]]
+
+
+def test_a_request_cancelled_between_its_turns_goes_no_further():
+    kind = Doubling()
+
+    async def talk(gatherer):
+        kind.go.clear()
+        left = asyncio.create_task(gatherer.compute(kind, [COST_PER_TURN] * 5))
+        await is_computing(kind)
+        left.cancel()
+        kind.go.set()
+        await gatherer.compute(kind, [1])
+
+    gathered(talk)
+    assert kind.turns == [[COST_PER_TURN], [1]]
+
+
+def test_a_kind_that_loses_results_is_an_error():
+    class Losing(Doubling):
+        def compute(self, items: Sequence[int]) -> list[int]:
+            return []
+
+    with pytest.raises(RuntimeError, match="0 results for 1 items"):
+        gathered(lambda gatherer: gatherer.compute(Losing(), [1]))

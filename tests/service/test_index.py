@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_indexes import built, sentences
+
+from elmokit.analysis.neighbours.index import NeighbourIndex
+from elmokit.service.index import open_index
+from elmokit.service.limits import Limits
+from elmokit.service.served_model import ServedModel
+
+pytest.importorskip("lancedb", reason="the extra analysis is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, model) -> Path:
+    place = tmp_path_factory.mktemp("of-mine")
+    built(place, sentences(40), embedder=model.embedder)
+    return place / "index"
+
+
+@pytest.fixture(scope="module")
+def indexed(folder, model) -> ServedModel:
+    return replace(model, index=open_index(folder, model.embedder, model.name))
+
+
+def test_neighbours_are_the_librarys(post, folder, indexed):
+    body = {"sentence": "the river bank", "position": 2, "top": 3, "same_word": True}
+    answer = post("/neighbours", body, model=indexed).json()
+    library = NeighbourIndex.open(folder, indexed.embedder)
+    expected = library.query(["the", "river", "bank"], 2, top=3, same_word=True)
+    assert answer["neighbours"] == [one.to_dict() for one in expected]
+    assert {one["word"] for one in answer["neighbours"]} == {"bank"}
+
+
+def test_senses_are_the_librarys(post, folder, indexed):
+    answer = post("/senses", {"word": "Bank", "senses": 2}, model=indexed).json()
+    expected = NeighbourIndex.open(folder, indexed.embedder).senses("bank", senses=2).to_dict()
+    assert [sense["number"] for sense in answer["senses"]] == [1, 2]
+    assert answer["occurrences"] == expected["occurrences"]
+    assert len(answer["points"]) == len(expected["points"])
+
+
+def test_a_word_that_does_not_occur_is_refused_without_saying_where_the_index_is(
+    post, folder, indexed
+):
+    answer = post("/senses", {"word": "aardvark"}, model=indexed)
+    assert answer.status_code == 400
+    assert "does not occur" in answer.json()["error"]["message"]
+    assert folder.parent.name not in answer.text
+
+
+class SlowIndex:
+    """Answers when told to."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def query(self, words, position, top, same_word):
+        raise NotImplementedError
+
+    def senses(self, word, senses):
+        self.begun.set()
+        self.go.wait(10)
+        return {"word": word}
+
+
+def test_searches_that_wait_are_bounded_and_hold_up_no_vectors(converse, model):
+    index = SlowIndex()
+
+    async def talk(client):
+        first = asyncio.create_task(client.post("/senses", json={"word": "bank"}))
+        while not index.begun.is_set():
+            await asyncio.sleep(0.001)
+        second = await client.post("/senses", json={"word": "bank"})
+        vectors = await client.post("/embed", json={"texts": ["a bank"]})
+        index.go.set()
+        return [answer.status_code for answer in (await first, second, vectors)]
+
+    slow = replace(model, index=index)
+    assert converse(talk, limits=Limits(searches=1), model=slow) == [200, 503, 200]

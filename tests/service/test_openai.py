@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import openai
+import pytest
+
+TEXTS = ["The cat sat. It sat on the mat.", "the river bank", "bank", ""]
+
+
+@pytest.fixture
+def client(address):
+    with openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0) as client:
+        yield client
+
+
+def test_the_openai_client_gets_the_librarys_vectors(client, model):
+    answer = client.embeddings.create(input=TEXTS, model="text-embedding-3-small")
+    vectors = np.array([entry.embedding for entry in answer.data], np.float32)
+    np.testing.assert_allclose(vectors, model.embedder.encode(TEXTS), atol=1e-5)
+    assert [entry.index for entry in answer.data] == [0, 1, 2, 3]
+    assert answer.model == "small"
+    assert answer.usage.prompt_tokens == answer.usage.total_tokens == 14
+
+
+def test_floats_and_base64_are_the_same_numbers(client):
+    plain = client.embeddings.create(input="the bank", model="", encoding_format="float")
+    packed = client.embeddings.create(input="the bank", model="", encoding_format="base64")
+    decoded = np.frombuffer(__import__("base64").b64decode(packed.data[0].embedding), "<f4")
+    np.testing.assert_array_equal(np.array(plain.data[0].embedding, np.float32), decoded)
+
+
+@pytest.mark.parametrize("tokens", [[1, 2, 3], [[1, 2], [3]]])
+def test_token_ids_are_refused_in_words(client, tokens):
+    with pytest.raises(openai.BadRequestError, match="token ids, which mean nothing") as refused:
+        client.embeddings.create(input=tokens, model="")
+    assert refused.value.param == "input"
+
+
+def test_another_size_is_refused(client):
+    assert client.embeddings.create(input="a", model="", dimensions=12).data
+    with pytest.raises(openai.BadRequestError, match="vectors have 12"):
+        client.embeddings.create(input="a", model="", dimensions=8)
+
+
+def test_the_model_is_listed_and_found_by_its_name(client):
+    assert [model.id for model in client.models.list()] == ["small"]
+    assert client.models.retrieve("small").owned_by == "elmokit"
+    with pytest.raises(openai.NotFoundError, match="the one that is: small"):
+        client.models.retrieve("large")

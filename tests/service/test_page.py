@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from small_services import SmallIndex, running
+
+from elmokit import Embedder, LanguageModel
+from elmokit.service.keys import Keys
+
+playwright = pytest.importorskip("playwright.sync_api")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no chromium; `make browser` installs Debian's"
+)
+DESKTOP, PHONE = 1200, 360
+LOOKS = [("en", DESKTOP), ("ko", PHONE), ("en", PHONE), ("ko", DESKTOP)]
+PANELS = ("compare", "layers", "words", "neighbours", "senses")
+KEY = "correct-horse-battery"
+Visit = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def site(model) -> Iterator[str]:
+    with running(lambda: replace(model, index=SmallIndex())) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, site) -> Iterator[Visit]:
+    """Open the page; when the test ends, nothing may have gone wrong or gone elsewhere."""
+    contexts, problems, hosts = [], [], set()
+
+    def note(line: Any) -> None:
+        refused = "status of 400" in line.text or "status of 401" in line.text
+        if line.type == "error" and not refused:  # the browser's own line, which no page can stop
+            problems.append(line.text)
+
+    def open_page(path: str = "/", width: int = DESKTOP, at: str = site, **settings: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 800}, **settings)
+        contexts.append(context)
+        context.grant_permissions(["clipboard-read", "clipboard-write"], origin=at)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", note)
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        page.goto(at + path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []
+    assert hosts <= {"127.0.0.1"}
+
+
+def serious(page: Any) -> list[str]:
+    """What axe finds wrong enough to keep somebody out."""
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        f"{problem['id']}: {node['html'][:120]}"
+        for problem in found
+        if problem["impact"] in ("serious", "critical")
+        for node in problem["nodes"]
+    ]
+
+
+def choose(page: Any, sentence: int, word: str) -> None:
+    """Choose a word of a sentence."""
+    page.locator(".chips").nth(sentence).get_by_role("radio", name=word, exact=True).check()
+
+
+def wait_for_text(locator: Any, expected: str) -> None:
+    playwright.expect(locator).to_have_text(expected, timeout=15_000)
+
+
+@pytest.mark.parametrize(("language", "width"), LOOKS)
+def test_a_word_is_compared_in_sentences(visit, language, width):
+    page = visit(f"/?lang={language}#compare", width)
+    bars = page.locator(".pair").first.locator(".number")
+    wait_for_text(bars.first, "1.00")
+    assert page.locator(".pair").count() == 3
+    choose(page, 0, "river")
+    playwright.expect(bars.first).not_to_have_text("1.00")
+    page.locator("#sentence-0").fill("a cat sat")
+    playwright.expect(page.locator(".chips").first.locator("label")).to_have_count(3)
+    page.locator(".sentence button").first.click()
+    playwright.expect(page.locator(".pair")).to_have_count(1)
+    page.locator(".actions button").click()
+    page.locator("#sentence-2").fill("the bank")
+    playwright.expect(page.locator(".pair")).to_have_count(3)
+    chosen = page.locator(".chips").nth(2).locator("input:checked")
+    assert chosen.get_attribute("value") == "1"
+    page.locator(".segments").first.locator("label").first.click()
+    rows = page.locator(".map tbody tr")
+    assert rows.count() == page.locator(".chips").first.locator("label").count()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("language", "width"), LOOKS)
+def test_a_mix_is_moved(visit, language, width):
+    page = visit(f"/?lang={language}#layers", width)
+    numbers = page.locator(".mixing > div").nth(1).locator(".bars").first.locator(".number")
+    before = numbers.first.inner_text()
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    slider.press("End")
+    share = page.locator(".slider output").first
+    assert float(share.inner_text().split("=")[1].strip(" %")) > 90
+    playwright.expect(numbers.first).not_to_have_text(before)
+    page.locator(".actions button").nth(1).click()
+    wait_for_text(numbers.first, "1.00")
+    page.locator(".segments label").nth(1).click()
+    assert page.get_by_role("slider").count() == 6
+    drawing = page.locator("svg.drawing")
+    assert "10" in drawing.text_content()
+    assert drawing.locator(".weight").count() == 3
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("language", "width"), LOOKS)
+def test_words_are_predicted_and_scored(visit, language, width):
+    page = visit(f"/?lang={language}#words", width)
+    playwright.expect(page.locator(".odds tbody tr")).to_have_count(9)
+    inputs = page.locator("input[type=text]")
+    inputs.nth(0).fill("the cat")
+    playwright.expect(page.locator(".bars dt")).to_have_count(10)
+    inputs.nth(1).fill("dog, aardvark, dog")
+    playwright.expect(page.locator(".odds tbody tr")).to_have_count(2)
+    assert page.locator(".odds tbody tr").nth(1).locator("td").first.inner_text() == "aardvark"
+    inputs.nth(2).fill("the cat sat")
+    playwright.expect(page.locator(".surprise li")).to_have_count(3)
+    both = page.locator(".surprise small").first.inner_text()
+    page.locator(".segments label").nth(1).click()
+    playwright.expect(page.locator(".surprise small").first).not_to_have_text(both)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("language", "width"), LOOKS)
+def test_an_index_shows_neighbours_and_senses(visit, language, width):
+    page = visit(f"/?lang={language}#neighbours", width)
+    playwright.expect(page.locator(".found li")).to_have_count(20)
+    page.locator(".chips label").first.click()
+    wait_for_text(page.locator(".found mark").first, "She")
+    page.locator("#tab-senses").click()
+    playwright.expect(page.locator("svg.drawing path")).to_have_count(12)
+    assert page.locator(".found").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(
+    ("language", "width", "scheme"), [("en", DESKTOP, "light"), ("ko", PHONE, "dark")]
+)
+def test_nothing_keeps_anybody_out(visit, language, width, scheme):
+    page = visit(f"/?lang={language}", width, color_scheme=scheme)
+    ready = {"compare": ".map", "layers": ".bars", "words": ".surprise", "neighbours": ".found"}
+    for panel in PANELS:
+        page.locator(f"#tab-{panel}").click()
+        page.locator(ready.get(panel, "svg.drawing")).first.wait_for()
+        assert serious(page) == [], panel
+    page.goto(page.url.split("?")[0] + "docs")
+    page.locator("summary").first.click()
+    assert serious(page) == []
+
+
+def test_without_an_index_it_says_how_to_make_one(visit, model):
+    with running(lambda: model) as address:
+        page = visit("/#neighbours", at=address)
+        assert "elmo serve --index" in page.locator("pre").inner_text()
+        page.locator("#tab-senses").click()
+        assert "elmo serve --index" in page.locator("pre").inner_text()
+
+
+def test_panels_are_reached_by_keyboard(visit):
+    page = visit("/")
+    page.locator(".map").wait_for()
+    page.locator("#tab-compare").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(":focus").get_attribute("id") == "tab-layers"
+    page.keyboard.press("End")
+    assert page.locator("[aria-selected=true]").get_attribute("id") == "tab-senses"
+    page.keyboard.press("ArrowRight")
+    page.locator(".chips input:checked").first.focus()
+    page.keyboard.press("ArrowLeft")
+    wait_for_text(page.locator(".pair mark").first, "the")
+
+
+def test_a_link_brings_back_what_was_seen(visit):
+    page = visit("/?lang=ko#compare")
+    page.locator("#sentence-0").fill("one two three")
+    choose(page, 0, "two")
+    wait_for_text(page.locator(".pair mark").first, "two")
+    page.locator(".share button").first.click()
+    wait_for_text(page.locator("#notice"), "복사했습니다")
+    link = page.evaluate("navigator.clipboard.readText()")
+    again = visit("/" + link.split("/", 3)[3])
+    wait_for_text(again.locator(".pair mark").first, "two")
+    assert again.locator("#sentence-0").input_value() == "one two three"
+    assert again.locator("html").get_attribute("lang") == "ko"
+
+
+def test_the_language_is_remembered(visit):
+    page = visit("/?lang=ko")
+    page.goto(page.url.split("?")[0])
+    wait_for_text(page.locator("#tab-compare"), "비교")
+    page.get_by_role("button", name="English").click()
+    wait_for_text(page.locator("#tab-compare"), "Compare")
+    assert "lang=en" in page.url
+
+
+def test_both_languages_have_every_text(visit):
+    page = visit("/")
+    texts = page.evaluate("import('/page/texts.js').then(module => module.TEXTS)")
+    assert list(texts["en"]) == list(texts["ko"])
+    for key, text in texts["en"].items():
+        places = {part.split("}")[0] for part in text.split("{")[1:]}
+        assert places == {part.split("}")[0] for part in texts["ko"][key].split("{")[1:]}, key
+
+
+@pytest.mark.parametrize("panel", ["compare", "layers", "words"])
+def test_copied_python_runs(visit, model, panel, monkeypatch):
+    page = visit(f"/#{panel}")
+    page.locator(".surprise, .bars").first.wait_for()
+    page.locator(".share button").nth(1).click()
+    playwright.expect(page.locator("#notice")).not_to_be_empty()
+    program = page.evaluate("navigator.clipboard.readText()")
+    monkeypatch.setattr(Embedder, "load", lambda name: model.embedder)
+    monkeypatch.setattr(LanguageModel, "load", lambda name: model.language_model)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(program, panel, "exec"), {})
+    assert panel == "layers" or printed.getvalue()
+
+
+def test_copied_curl_is_a_request_of_its_own(visit):
+    page = visit("/#words")
+    page.locator(".surprise").wait_for()
+    page.locator("input[type=text]").first.fill("it's the ___ .")
+    page.locator(".odds").wait_for()
+    page.locator(".share button").nth(2).click()
+    playwright.expect(page.locator("#notice")).not_to_be_empty()
+    command = page.evaluate("navigator.clipboard.readText()")
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["after"] == ["."]
+
+
+def test_what_is_wrong_is_said_in_the_panel(visit):
+    page = visit("/#words")
+    page.locator(".surprise").wait_for()
+    page.locator("input[type=text]").first.fill("two ___ of ___")
+    playwright.expect(page.locator(".error")).to_contain_text("has 2 blanks")
+    assert page.locator(".error").get_attribute("role") == "alert"
+
+
+def test_a_key_is_asked_for_once(visit, model):
+    with running(lambda: model, keys=Keys([KEY])) as address:
+        page = visit("/", at=address)
+        page.locator("#key-value").fill(KEY)
+        page.locator("#key button").click()
+        page.locator(".map").wait_for()
+        page.reload()
+        page.locator(".map").wait_for()

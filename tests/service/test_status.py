@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+
+import httpx
+import pytest
+
+from elmokit.service import state
+from elmokit.service.application import create_application
+from elmokit.service.limits import Limits
+from elmokit.service.logs import LOGGER, JsonLines
+from elmokit.service.state import Service
+
+SECRET = "xylophone-of-mine"
+
+
+@pytest.fixture
+def lines():
+    """What the service writes down, line by line."""
+    written: list[str] = []
+
+    class Keeping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            written.append(self.format(record))
+
+    handler = Keeping()
+    handler.setFormatter(JsonLines())
+    LOGGER.addHandler(handler)
+    level = LOGGER.level
+    LOGGER.setLevel(logging.INFO)
+    yield written
+    LOGGER.removeHandler(handler)
+    LOGGER.setLevel(level)
+
+
+def test_until_the_model_is_loaded_it_is_up_but_not_ready(model):
+    load = threading.Event()
+
+    def slowly():
+        load.wait(10)
+        return model
+
+    async def run():
+        service = Service(slowly, Limits())
+        application = create_application(service)
+        transport = httpx.ASGITransport(application)
+        async with (
+            application.router.lifespan_context(application),
+            httpx.AsyncClient(transport=transport, base_url="http://t") as client,
+        ):
+            before = [await client.get(path) for path in ("/health", "/ready", "/model")]
+            before.append(await client.post("/embed", json={"texts": ["a"]}))
+            load.set()
+            await service.loaded()
+            return before, await client.get("/ready")
+
+    (health, ready, facts, embed), after = asyncio.run(run())
+    assert health.json() == {"status": "up"}
+    assert [answer.status_code for answer in (ready, facts, embed)] == [503, 503, 503]
+    assert embed.headers["retry-after"] == "1"
+    assert after.json() == {"status": "ready"}
+
+
+def test_the_model_tells_its_real_shapes(converse, model):
+    facts = converse(lambda client: client.get("/model")).json()
+    assert facts["config"]["cell_size"] == 10
+    assert facts["config"]["encoder"]["filters"] == [[1, 4], [2, 6], [3, 8]]
+    assert (facts["layers"], facts["vector_size"]) == (3, 12)
+    assert facts["limits"]["sentences"] == 2048
+    assert facts["predicts_words"] is True
+
+
+def test_metrics_count_requests_and_turns(converse):
+    async def talk(client):
+        await client.post("/embed", json={"sentences": [["a", "b"]]})
+        await client.post("/embed", json={})
+        await client.get("/nowhere")
+        return (await client.get("/metrics")).text
+
+    lines = converse(talk).splitlines()
+    assert 'elmo_requests_total{route="/embed",status="200"} 1' in lines
+    assert 'elmo_requests_total{route="/embed",status="400"} 1' in lines
+    assert 'elmo_requests_total{route="other",status="404"} 1' in lines
+    assert "elmo_turn_requests_count 1" in lines
+    assert "elmo_items_total 1" in lines
+    assert "elmo_words_total 4" in lines
+    assert "elmo_waiting_words 0" in lines
+
+
+def test_what_clients_send_is_not_written_down(converse, lines):
+    async def talk(client):
+        headers = {"authorization": f"Bearer {SECRET}"}
+        await client.post("/embed", json={"texts": [SECRET]}, headers=headers)
+        await client.post("/score", json={"sentences": [[SECRET]], SECRET: 1})
+        await client.post("/predict", json={"text": f"{SECRET} ___ ___"})
+        await client.get(f"/{SECRET}?{SECRET}={SECRET}")
+
+    converse(talk)
+    assert [json.loads(line)["status"] for line in lines] == [200, 400, 400, 404]
+    assert SECRET not in "".join(lines)
+    assert json.loads(lines[0])["route"] == "/embed"
+
+
+def test_a_failure_is_told_by_its_number_alone(converse, lines, monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError(f"/a/path and {SECRET}")
+
+    monkeypatch.setattr(state.Service, "split", fail)
+    answer = converse(lambda client: client.post("/embed", json={"texts": [SECRET]}))
+    assert answer.status_code == 500
+    number = answer.headers["x-request-id"]
+    assert number in answer.json()["error"]["message"]
+    assert "path" not in answer.text
+    failure = json.loads(lines[0])
+    assert (failure["request"], failure["error"]) == (number, "RuntimeError")
+    assert any("fail" in place for place in failure["trace"])
+    assert SECRET not in "".join(lines)
+
+
+def test_every_answer_has_headers_that_keep_it_safe(converse):
+    async def talk(client):
+        return [await client.get("/"), await client.get("/nowhere"), await client.put("/embed")]
+
+    for answer in converse(talk):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_the_page_is_asked_for_again_only_when_it_changed(converse):
+    async def talk(client):
+        first = await client.get("/page/app.js")
+        again = await client.get("/page/app.js", headers={"if-none-match": first.headers["etag"]})
+        return first, again, await client.get("/page/..%2Fstate.py")
+
+    first, again, other = converse(talk)
+    assert first.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert (first.status_code, again.status_code, other.status_code) == (200, 304, 404)
+    assert again.content == b""
+
+
+def test_the_docs_need_nothing_from_elsewhere(converse):
+    page = converse(lambda client: client.get("/docs")).text
+    assert "openapi" in page
+    assert "https://" not in page

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load
+from small_services import SmallIndex
+
+from elmokit.analysis.comparison import compare_occurrences
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
+from elmokit.service.limits import Limits
+
+WORDS = [["the", "cat", "sat"], [], ["bank"], ["the", "river", "bank", "."]]
+NEAR = {"atol": 1e-5}
+
+
+@pytest.mark.parametrize("layers", ["average", "top", 0, 1, 2])
+def test_vectors_are_the_librarys(post, model, layers):
+    answer = post("/embed", {"sentences": WORDS, "layers": layers}).json()
+    assert [sentence["words"] for sentence in answer["sentences"]] == WORDS
+    for sentence, expected in zip(
+        answer["sentences"], model.embedder.embed(WORDS, layers), strict=True
+    ):
+        found = np.array(sentence["vectors"], np.float32).reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, **NEAR)
+
+
+def test_texts_are_split_as_the_library_does(post, model):
+    texts = ["The cat sat. It's on the mat!", ""]
+    answer = post("/split", {"texts": texts}).json()
+    assert answer == {"texts": [model.embedder.split(text) for text in texts]}
+
+
+def test_all_layers_have_an_axis_of_their_own(post, model):
+    answer = post("/embed", {"sentences": WORDS[:1], "layers": "all"}).json()
+    expected = model.embedder.embed_layers(WORDS[:1])[0]
+    np.testing.assert_allclose(answer["sentences"][0]["vectors"], expected, **NEAR)
+
+
+def test_raw_texts_are_split_and_numbered(post, model):
+    answer = post("/embed", {"texts": ["The cat. The mat.", "A bank"], "pool": "mean"}).json()
+    assert [sentence["text"] for sentence in answer["sentences"]] == [0, 0, 1]
+    words = [sentence["words"] for sentence in answer["sentences"]]
+    assert words == [["The", "cat", "."], ["The", "mat", "."], ["A", "bank"]]
+    means = [vectors.mean(0) for vectors in model.embedder.embed(words)]
+    found = [sentence["vectors"] for sentence in answer["sentences"]]
+    np.testing.assert_allclose(found, means, **NEAR)
+
+
+@pytest.mark.parametrize(
+    ("mix", "kind"),
+    [
+        ({"weights": [0.5, -1, 2], "gamma": 0.7}, ScalarMix),
+        ({"weights": [1, 2, 3, 4, -5.0], "gamma": 2.0, "directions": True}, DirectionalMix),
+    ],
+)
+def test_a_mix_is_the_librarys(post, model, mix, kind):
+    trained = kind(3, weights=mix["weights"])
+    with torch.no_grad():
+        trained.gamma.fill_(mix["gamma"])
+    answer = post("/embed", {"sentences": WORDS[:1], "mix": mix}).json()
+    expected = model.embedder.embed(WORDS[:1], trained)[0]
+    np.testing.assert_allclose(answer["sentences"][0]["vectors"], expected, **NEAR)
+
+
+def test_arrays_come_as_numpy_writes_them(post, model):
+    accept = {"accept": "application/x-npy"}
+    answer = post("/embed", {"sentences": WORDS, "pool": "max"}, accept)
+    assert answer.headers["content-type"] == "application/x-npy"
+    found = np.load(io.BytesIO(answer.content), allow_pickle=False)
+    assert found.shape == (4, 12)
+    assert (found[1] == 0).all()
+    one = post("/embed", {"sentences": WORDS[:1], "layers": "all"}, accept)
+    assert np.load(io.BytesIO(one.content)).shape == (3, 3, 12)
+    refused = post("/embed", {"sentences": WORDS}, accept)
+    assert refused.status_code == 406
+    assert "application/x-safetensors" in refused.json()["error"]["message"]
+
+
+def test_arrays_come_as_safetensors_with_their_words(post, model):
+    accept = {"accept": "application/x-safetensors"}
+    answer = post("/embed", {"sentences": WORDS}, accept).content
+    arrays = load(answer)
+    for number, expected in enumerate(model.embedder.embed(WORDS)):
+        np.testing.assert_allclose(arrays[str(number)], expected, **NEAR)
+    header = json.loads(answer[8 : 8 + int.from_bytes(answer[:8], "little")])
+    assert json.loads(header["__metadata__"]["words"]) == WORDS
+
+
+def test_batch_mates_change_no_vector(converse, model):
+    sentences = [["the"] * (n % 17) + ["cat"] for n in range(48)]
+
+    async def talk(client):
+        layers = ["average", "top", 1]
+        calls = [
+            client.post("/embed", json={"sentences": [words], "layers": layers[n % 3]})
+            for n, words in enumerate(sentences)
+        ]
+        return [answer.json() for answer in await asyncio.gather(*calls)]
+
+    for n, answer in enumerate(converse(talk)):
+        expected = model.embedder.embed([sentences[n]], ["average", "top", 1][n % 3])[0]
+        np.testing.assert_allclose(answer["sentences"][0]["vectors"], expected, **NEAR)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "either sentences"),
+        ({"sentences": [["a"]], "texts": ["a"]}, "either sentences"),
+        ({"sentences": []}, "the list is empty"),
+        ({"sentences": ["the cat"]}, "sentences.0: Input should be a valid list"),
+        ({"sentences": [["a", 1]]}, "sentences.0.1: Input should be a valid string"),
+        ({"sentences": [["a"]], "layers": 3}, "or 0 to 2"),
+        ({"sentences": [["a"]], "layers": "best"}, "layers"),
+        ({"sentences": [["a"]], "layer": 1}, "layer: Extra inputs are not permitted"),
+        ({"sentences": [["a"]], "mix": {"weights": [1]}}, "1 weights; this mix has 3"),
+        ({"sentences": [["a"]], "layers": 1, "mix": {"weights": [1, 1, 1]}}, "send one of them"),
+        ({"sentences": [["a"]], "mix": {"weights": ["1"] * 3}}, "valid number"),
+    ],
+)
+def test_what_cannot_be_embedded_is_said_in_a_line(post, body, message):
+    answer = post("/embed", body)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert message in error["message"]
+    assert "\n" not in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "body", "message"),
+    [
+        ({"sentences": 2}, {"sentences": [["a"]] * 3}, "3 sentences; send 2 at most"),
+        ({"words_per_sentence": 3}, {"sentences": [["a"] * 4]}, "sentence 0 has 4 words"),
+        ({"words_per_sentence": 3}, {"texts": ["a b c d"]}, "sentence 0 has 4 words"),
+        ({"words": 5}, {"sentences": [["a"] * 3] * 2}, "6 words; send 5 at most"),
+        ({"characters": 5}, {"texts": ["abcdef"]}, "6 characters; send 5 at most"),
+        ({"answer_values": 20}, {"sentences": [["a", "b"]]}, "would be 24 numbers"),
+        ({"body_bytes": 20}, {"sentences": [["a", "b"]]}, "longer than 20 bytes"),
+    ],
+)
+def test_more_than_the_limits_is_refused(post, limits, body, message):
+    answer = post("/embed", body, limits=Limits(**limits))
+    assert answer.status_code == 413
+    assert message in answer.json()["error"]["message"]
+
+
+def test_compare_is_what_the_command_gives(post, model):
+    sentences = ["A river bank.", "The Bank lends.", "bank"]
+    answer = post("/compare", {"word": "bank", "sentences": sentences}).json()
+    expected = compare_occurrences(model.embedder, "bank", sentences).to_dict()
+    assert expected.pop("word") == "bank"
+    cosines, found = expected.pop("cosines"), answer.pop("cosines")
+    assert answer == expected
+    assert list(found) == list(cosines)
+    np.testing.assert_allclose(list(found.values()), list(cosines.values()), atol=1e-5)
+
+
+def test_compare_takes_positions_and_maps_every_word(post, model):
+    body = {"sentences": ["the cat", "a dog sat"], "positions": [1, 2], "maps": True}
+    answer = post("/compare", body).json()
+    (maps,) = answer["maps"]
+    assert list(maps) == list(answer["cosines"])
+    for layer, cosines in answer["cosines"].items():
+        assert np.shape(maps[layer]) == (2, 3)
+        assert maps[layer][1][2] == pytest.approx(cosines[0], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"word": "a", "sentences": ["a"]}, "compare a word in 2 to 16"),
+        ({"word": "a", "sentences": ["a b"] * 17}, "compare a word in 2 to 16"),
+        ({"sentences": ["a", "a"]}, "either the word"),
+        ({"word": "bank", "sentences": ["bank", "no such"]}, "is not a word of sentence 2"),
+        ({"sentences": ["a", "a"], "positions": [0]}, "one position for each"),
+        ({"sentences": ["a", "a"], "positions": [0, 1]}, "position is 1, of 1 words"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_a_line(post, body, message):
+    answer = post("/compare", body)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/neighbours", {"sentence": "a bank", "position": 1}), ("/senses", {"word": "bank"})],
+)
+def test_without_an_index_it_says_how_to_give_one(post, path, body):
+    answer = post(path, body)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == "no index is loaded; start with --index"
+
+
+def test_an_index_answers_for_neighbours_and_senses(post, model):
+    indexed = replace(model, index=SmallIndex())
+    body = {"sentence": "A bank", "position": 1, "top": 2}
+    found = post("/neighbours", body, model=indexed).json()["neighbours"]
+    assert found == [{"words": ["A", "bank"], "position": 1, "cosine": 0.5}] * 2
+    senses = post("/senses", {"word": "bank", "senses": 3}, model=indexed).json()
+    assert {point["sense"] for point in senses["points"]} == {1, 2, 3}
+    assert post("/neighbours", body | {"position": 2}, model=indexed).status_code == 400
