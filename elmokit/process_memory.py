@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-SHAPES_REMEMBERED = 16
+SHAPES_REMEMBERED = 8
 """oneDNN keeps what it has made for 1,024 shapes of products unless told otherwise, and every
 batch has other shapes: 100 MB that save no time."""
 LARGE_BLOCK = 1 << 20
@@ -20,7 +20,17 @@ def keep_process_small() -> None:
     C library is not GNU's, it stays as it is.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(SHAPES_REMEMBERED))
+    _call("mallopt", M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def give_back_free_memory() -> None:
+    """Give back to the system what the C library keeps for later use, where it is GNU's."""
+    _call("malloc_trim", 0)
+
+
+def _call(name: str, *arguments: int) -> None:
     try:
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+        function = getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError, TypeError):  # another C library, or Windows
         return
+    function(*arguments)

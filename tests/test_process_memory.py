@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from elmokit import process_memory
-from elmokit.process_memory import keep_process_small
+from elmokit.process_memory import give_back_free_memory, keep_process_small
 
 LARGE_BLOCKS = """
 import ctypes, sys
@@ -40,9 +40,17 @@ def test_what_a_user_asked_of_onednn_stays(monkeypatch: pytest.MonkeyPatch) -> N
     assert process_memory.os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"
 
 
+def test_onednn_is_asked_to_remember_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "of before")
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+    keep_process_small()
+    assert process_memory.os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "8"
+
+
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_library(name: None) -> object:
         return object()  # without mallopt
 
     monkeypatch.setattr(process_memory.ctypes, "CDLL", no_library)
     keep_process_small()
+    give_back_free_memory()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from elmokit.bulk.inputs import Input
-from elmokit.bulk.spool import doomed_name, parts_of, remove_doomed
+from elmokit.bulk.spool import doomed_name, parts_of
 from elmokit.errors import InputError
 from elmokit.formats.files import check_replaceable, disk_errors
 from elmokit.formats.vectors import check_suffix
@@ -24,36 +24,29 @@ def check_output(
 
     Args:
         output: Its name.
-        resume: It may be there: if its parts are not, `finished.finished_before` has the word.
+        resume: It may be there; whether it is of the same run is for `Job` to say.
         force: It may be there.
         folder: It is to be a folder, not a file.
     """
     check_suffix(output)
     target = target_of(output)
-    parts = parts_of(target)
     with disk_errors(Path(output), "written"):
-        there, begun = target.exists(), parts.exists()
-        doomed_name(parts).exists()  # the longest name that will be needed
+        there = target.exists()
+        doomed_name(parts_of(target)).exists()  # the longest name that will be needed
     if target.is_dir() and not folder:
         raise InputError(f"{output}: is a folder; give the name of a file")
     if target.is_dir() and force:
         check_replaceable(Path(os.path.realpath(target)), output, force)
-    if there and not force:
-        if not resume:
-            raise InputError(
-                f"{output}: is there already; choose another name, or force it (--force)"
-            )
-        if not begun:
-            remove_doomed(parts)  # all that a kill can have left to do
+    if there and not force and not resume:
+        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
 
 
-def check_not_appeared(output: str | Path, parts: Path) -> None:
-    """Refuse to replace an output that was not there when the run began."""
-    if target_of(output).exists():
-        raise InputError(
-            f"{output}: has appeared since the run began; what is done is in {parts}: move the "
-            "other output away, and run the same command with --resume"
-        )
+def appeared(output: str | Path, parts: Path) -> InputError:
+    """What to raise where an output was not there when the run began."""
+    return InputError(
+        f"{output}: has appeared since the run began; what is done is in {parts}: move the other "
+        "output away, and run the same command with --resume"
+    )
 
 
 def check_not_input(output: str | Path, source: Input) -> None:

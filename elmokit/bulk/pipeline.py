@@ -7,6 +7,7 @@ and written behind in another.
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,9 +22,6 @@ from elmokit.bulk.compute import Array, Computer
 from elmokit.bulk.duplicates import Occurrence, Seen
 from elmokit.bulk.inputs import Input, Record
 from elmokit.bulk.job import Job
-from elmokit.bulk.outputs import (
-    how_to_go_on,
-)
 from elmokit.bulk.spool import End, Finished, Part, array_at, starts_of
 from elmokit.bulk.summary import Progress, Report, Summary, peak_memory
 from elmokit.embedder import Embedder
@@ -32,6 +30,7 @@ from elmokit.formats.vector_items import Item
 from elmokit.formats.vector_settings import VectorSettings as VectorSettings
 from elmokit.formats.vectors import write_vectors
 from elmokit.prefetch import prefetch
+from elmokit.process_memory import give_back_free_memory
 from elmokit.word_cache import KnownWords
 
 TOKENS_PER_PART = 32768
@@ -65,9 +64,10 @@ def embed_files(
         force: Replace the output, or what is left of another run.
         report: Told how far the work is, after every batch.
     """
-    job = Job(embedder, source, output, settings or VectorSettings(), resume, force)
-    if finished := job.finished_before():
-        return finished
+    settings = settings or VectorSettings()
+    job = Job(embedder, source, output, settings, resume=resume, force=force)
+    if whole := job.whole_before():
+        return whole
     started = time.perf_counter()
     try:
         with job.spool.claimed():
@@ -76,12 +76,13 @@ def embed_files(
             job.check_publishable()
             write_vectors(output, run.assembled(parts), job.settings)
             run.close()
-            job.spool.remove()
+            job.publish_done()
     except KeyboardInterrupt:
-        raise StoppedError(f"stopped; {how_to_go_on(job.spool.folder)}") from None
+        raise StoppedError(f"stopped; {job.how_to_go_on()}") from None
     except DiskError as error:
-        if isinstance(error.__cause__, OSError) and os.path.exists(job.spool.folder):
-            raise DiskError(f"{error}; {how_to_go_on(job.spool.folder)}") from error
+        refused = isinstance(error.__cause__, OSError | sqlite3.Error)
+        if refused and os.path.exists(job.spool.folder):
+            raise DiskError(f"{error}; {job.how_to_go_on()}") from error
         raise
     seconds = time.perf_counter() - started
     return Summary.of(
@@ -104,6 +105,7 @@ class Run:
     """
 
     def __init__(self, job: Job, finished: Finished, report: Report | None) -> None:
+        self.job = job
         self.embedder = job.embedder
         self.computer = job.computer
         self.spool = job.spool
@@ -144,10 +146,12 @@ class Run:
         before = self.embedder.words_known()
         self._part_end = part.position
         self._part_words = sum(len(record.words) for record in part.records)
+        self.check_ids(part)
         arrays = self.arrays_of(part, seen)
         self.count(part)
         self.keep(part, arrays, self.embedder.words_learnt(before), writer)
         self.tell(part.position)
+        give_back_free_memory()
 
     def assembled(self, parts: int) -> Iterator[Item]:
         """Every sentence with its array; reports how many of them are in the output."""
@@ -155,6 +159,7 @@ class Run:
             yield item
             if number % ITEMS_BETWEEN_REPORTS == 0:
                 self.tell(self._position, written=number)
+        self.job.check_publishable()  # again, since writing takes its time
 
     def close(self) -> None:
         """Let go of the parts that are still open."""
@@ -196,23 +201,21 @@ class Run:
     def count(self, part: Part) -> None:
         """Add a part to the totals."""
         self._in_part.clear()
-        self.check_ids(part)
-        words = sum(len(record.words) for record in part.records)
-        self.words_here += words
+        self.words_here += self._part_words
         self.totals.update(
             sentences=len(part.records),
-            words=words,
+            words=self._part_words,
             blank=sum(not record.words for record in part.records),
         )
         self.totals.update(self.computer.take_counts())
 
     def check_ids(self, part: Part) -> None:
-        """Refuse ids of several kinds, which Parquet could not hold, before more is computed."""
+        """Refuse ids of another kind than the first one, which Parquet could not hold."""
         if self._id_kind is None:
             known = self.spool.record(0)["ids"] if self.finished.parts else [part.records[0].id]
             self._id_kind = type(known[0])
         for record in part.records:
-            if type(record.id) is not self._id_kind:
+            if record.id is not None and type(record.id) is not self._id_kind:
                 kinds = {str: "a text", int: "a whole number", type(None): "missing"}
                 raise InputError(
                     f"{self.source.name_of(record.place)}, line {record.place.line}: its id is "
@@ -243,7 +246,7 @@ class Run:
         """Report, in the middle of a part, that some more of its sentences are computed."""
         self._in_part.update(sentences=sentences, words=words)
         size = self._part_end - self._position
-        share = self._in_part["words"] / max(1, self._part_words)
+        share = min(1, self._in_part["words"] / max(1, self._part_words))
         self.report_at(self._position + int(size * share))
 
     def tell(self, position: int, written: int = 0) -> None:

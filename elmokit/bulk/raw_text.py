@@ -10,7 +10,8 @@ from elmokit.errors import ElmoWarning
 ROWS_LOOKED_AT = 20
 RAW_SHARE = 0.25
 # A tokenized text may have Yahoo! or U.S. here and there, but no sentence that ends in one.
-GLUED = re.compile(r"\S*[^\W\d_][,!?](?=\s|$)|\S*[^\W\d_]{2}\.(?=\s*$)")
+# Anchored where a word begins: tried from each of its letters, a long one would take for ever.
+GLUED = re.compile(r"(?<!\S)(?:\S*[^\W\d_][,!?](?=\s|$)|\S*[^\W\d_]{2}\.(?=\s*$))")
 
 
 class RawTextHint:

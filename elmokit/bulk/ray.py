@@ -21,17 +21,13 @@ from typing import Any
 from elmokit.bulk.arrivals import Arrivals
 from elmokit.bulk.inputs import Input
 from elmokit.bulk.job import Job
-from elmokit.bulk.outputs import (
-    how_to_go_on,
-    target_of,
-)
 from elmokit.bulk.parts import SUFFIX, PartFolder
 from elmokit.bulk.pipeline import tokens_per_part
 from elmokit.bulk.ray_cluster import connected, data_settings, import_ray, last_line
 from elmokit.bulk.ray_work import count_rows, on_processor, results
 from elmokit.bulk.shards import Shard, shards_of, with_first_rows
-from elmokit.bulk.spool import Spool
 from elmokit.bulk.summary import Report, Summary
+from elmokit.bulk.whole import whole_before
 from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError, InputError, StoppedError
 from elmokit.formats.vector_settings import VectorSettings
@@ -70,19 +66,11 @@ def embed_with_ray(
     settings = settings or VectorSettings()
     ray = import_ray()
     check_spreadable(embedder, source, output)
-    job = Job(
-        embedder,
-        source,
-        output,
-        settings,
-        resume,
-        force,
-        folder=True,
-        engine=engine_facts(settings),
-    )
+    facts = worker_facts(settings)
+    job = Job(embedder, source, output, settings, resume=resume, force=force, elsewhere=facts)
     shards = shards_of(source, tokens_per_part(job.computer))
-    if finished := job.finished_before():
-        return finished
+    if whole := job.whole_before():
+        return whole
     spool = job.spool
     worker = {
         "settings": job.settings,
@@ -99,7 +87,11 @@ def embed_with_ray(
         ):
             job.begin()
             folder = PartFolder(spool.folder)
-            check_not_published(output, folder, spool)
+            if folder.is_published(job.target):  # a kill came after the last step
+                job.publish_done()
+                whole = whole_before(output, source, job.run)
+                assert whole is not None  # without parts, a folder that is there is whole
+                return whole
             arrivals = Arrivals(folder, folder.begin(), source.position()[1], report)
             shards = unread(ray, shards, arrivals)
             model = on_processor(embedder, job.computer.layers)
@@ -109,10 +101,10 @@ def embed_with_ray(
             arrivals.check_whole(len(shards))
             job.check_publishable()
             folder.publish(job.target, arrivals.done, numbered=source.settings.keep is None)
-            spool.remove()
+            job.publish_done()
     except (KeyboardInterrupt, ray.exceptions.RayError) as error:
         done = arrivals.totals["sentences"] if arrivals else 0
-        raise stopped(error, done, spool.folder) from error
+        raise stopped(error, job.how_to_go_on(f"{done:,} sentences are")) from error
     seconds = time.perf_counter() - started
     return Summary.of(
         output,
@@ -122,13 +114,6 @@ def embed_with_ray(
         arrivals.memory,
         longest_whole=job.computer.longest,
     )
-
-
-def check_not_published(output: str | Path, folder: PartFolder, spool: Spool) -> None:
-    """Refuse to compute again what is whole; remove what a kill has left of its parts."""
-    if folder.is_published(target_of(output)):
-        spool.remove()
-        raise InputError(f"{output}: is whole already; choose another name, or force it (--force)")
 
 
 def unread(ray: Any, shards: Sequence[Shard], arrivals: Arrivals) -> list[Shard]:
@@ -154,7 +139,7 @@ def check_spreadable(embedder: Embedder, source: Input, output: str | Path) -> N
         raise InputError("a stream cannot be read by other machines; save it in a file first")
 
 
-def engine_facts(settings: VectorSettings) -> dict[str, Any]:
+def worker_facts(settings: VectorSettings) -> dict[str, Any]:
     """What parts of this engine depend on; threads are each worker's own."""
     return {
         "engine": "ray",
@@ -163,9 +148,8 @@ def engine_facts(settings: VectorSettings) -> dict[str, Any]:
     }
 
 
-def stopped(error: BaseException, sentences: int, folder: Path) -> ElmoError:
+def stopped(error: BaseException, kept: str) -> ElmoError:
     """What to tell where Ctrl-C or Ray ended a run."""
-    kept = how_to_go_on(folder, f"{sentences:,} sentences are")
     if isinstance(error, KeyboardInterrupt):
         return StoppedError(f"stopped; {kept}")
     return ElmoError(f"Ray gave up ({last_line(error)}); {kept}")

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 from numpy.typing import NDArray
 
 from elmokit.bulk.differences import difference
@@ -37,6 +36,7 @@ from elmokit.formats.files import (
     write_folder_atomically,
 )
 from elmokit.formats.json_files import read_object, write_object
+from elmokit.formats.npz import npy_header
 from elmokit.formats.vectors import Item
 from elmokit.formats.vectors_folder import PARTS
 from elmokit.word_cache import KnownWords
@@ -89,15 +89,18 @@ class Spool:
         self.folder = parts_of(output)
         self.facts = json.loads(json.dumps(facts))  # as it will be read back: tuples as lists
         self.pooled = pooled
+        self._removed = False
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Have the folder to oneself for the time of a block; it goes if nothing came of it."""
         with claim(self.folder / LOCK):
+            self._removed = False
             try:
                 yield
             finally:
-                if self.folder.exists() and not self.holds_work():
+                # Once it is removed, what has its name may be another process's.
+                if not self._removed and self.folder.exists() and not self.holds_work():
                     self.remove()
 
     def begin(self, *, resume: bool, force: bool) -> Finished:
@@ -114,7 +117,7 @@ class Spool:
             self._check_same_run()
             return self._finished()
         self._empty()
-        record = {"format": FORMAT, "version": VERSION, "facts": self.facts}
+        record = {"format": FORMAT, "version": VERSION, "facts": self.facts, "replaces": force}
         with write_atomically(self.folder / RUN) as path:
             write_object(record, path)
         return Finished()
@@ -157,7 +160,7 @@ class Spool:
         path = self._path(number) / STATE
         if not path.exists():
             return None
-        with damage_of(path), np.load(path, allow_pickle=False) as stored:
+        with part_damage(path), np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
 
     def learnt(self, parts: int) -> Iterator[KnownWords]:
@@ -167,13 +170,13 @@ class Spool:
             first -= 1
         for number in range(max(0, first - 1), parts):
             stored = read_object(self._path(number) / WORDS)
-            with damage_of(self._path(number) / TOKEN_VECTORS) as path:
+            with part_damage(self._path(number) / TOKEN_VECTORS) as path:
                 vectors = np.load(path, allow_pickle=False)
             yield KnownWords(stored["words"], vectors, stored["afresh"])
 
     def values(self, number: int) -> Array:
         """The arrays of a part, joined along their words or stacked, read where they are used."""
-        with damage_of(self._path(number) / VALUES) as path:
+        with part_damage(self._path(number) / VALUES) as path:
             return np.load(path, mmap_mode="r", allow_pickle=False)
 
     def record(self, number: int) -> dict[str, Any]:
@@ -188,6 +191,10 @@ class Spool:
             for words, id_, start in zip(record["words"], record["ids"], starts, strict=True):
                 yield Item(words, array_at(values, start, len(words), self.pooled), id_)
 
+    def replaces(self) -> bool:
+        """Whether the run was begun to replace whatever has the name of its output."""
+        return bool(read_object(self.folder / RUN).get("replaces"))
+
     def holds_work(self) -> bool:
         """Whether anything of a run is finished."""
         return (self.folder / RUN).exists() and any(
@@ -199,6 +206,7 @@ class Spool:
         """Remove everything, by a rename first: the folder is whole while it has its name."""
         with disk_errors(self.folder, "removed"):
             os.rename(self.folder, doomed_name(self.folder))
+        self._removed = True
         remove_doomed(self.folder)
 
     def _empty(self) -> None:
@@ -269,14 +277,12 @@ def save_array(path: Path, shape: tuple[int, ...], pieces: Iterable[Array]) -> N
     with open(path, "wb") as file:
         for number, piece in enumerate(pieces):
             if number == 0:
-                descr = dtype_to_descr(piece.dtype)
-                header = {"descr": descr, "fortran_order": False, "shape": shape}
-                write_array_header_1_0(file, header)
+                file.write(npy_header(piece.dtype, shape))
             file.write(np.ascontiguousarray(piece).data)
 
 
 @contextmanager
-def damage_of(path: Path) -> Iterator[Path]:
+def part_damage(path: Path) -> Iterator[Path]:
     """Say in one line that an array cannot be read."""
     try:
         yield path

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ NLTK = "nltk"
 WORDS = "nltk.tokenize.destructive"
 
 _alone = False
+_importing = Lock()
 
 
 def import_alone() -> None:
@@ -35,15 +37,20 @@ def import_alone() -> None:
 @cache
 def word_tokenizer() -> Any:
     """NLTK's tokenizer, imported when first needed."""
+    with _importing:  # a second thread would find half of NLTK
+        return _import_tokenizer()()
+
+
+def _import_tokenizer() -> Any:
     if _alone and NLTK not in sys.modules:
         try:
             with _only_named_packages():
-                return import_module(WORDS).NLTKWordTokenizer()
+                return import_module(WORDS).NLTKWordTokenizer
         except (ImportError, AttributeError):  # a version that is laid out otherwise
             pass
     from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-    return NLTKWordTokenizer()
+    return NLTKWordTokenizer
 
 
 @contextmanager

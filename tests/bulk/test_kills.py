@@ -64,11 +64,10 @@ class Run(NamedTuple):
         return start(*self.command, "-o", str(self.output), "--resume")
 
     def finish(self) -> None:
-        """Go on to the end; a whole output is refused, and what a kill left beside it removed."""
-        whole = self.output.exists() and not parts_of(self.output).exists()
+        """Go on to the end; what a kill left beside a whole output is removed."""
         process = self.start()
         process.join()
-        assert process.exitcode == (1 if whole else 0)
+        assert process.exitcode == 0
 
     def killed(self, moment: Callable[[], bool], seconds: float) -> bool:
         """Kill it so many seconds after a moment; False if it has come to its end before."""

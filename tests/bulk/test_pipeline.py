@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import random
 import resource
 import shutil
@@ -17,6 +18,7 @@ import torch
 from small_models import small_embedder
 
 from elmokit.bulk import job, pipeline
+from elmokit.bulk import spool as spool_module
 from elmokit.bulk.compute import Computer
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bulk.pipeline import VectorSettings, embed_files
@@ -272,7 +274,7 @@ def test_an_existing_output_is_kept_unless_forced(text: Path, tmp_path: Path) ->
     before = output.read_bytes()
     with pytest.raises(InputError, match="is there already"):
         embed_files(small_embedder(), source_of(text), output)
-    with pytest.raises(InputError, match="is whole already, and of another run"):
+    with pytest.raises(InputError, match="is there already, and of another run"):
         embed_files(small_embedder(seed=1), source_of(text), output, resume=True)
     assert output.read_bytes() == before
     embed_files(small_embedder(seed=1), source_of(text), output, force=True)
@@ -290,7 +292,6 @@ def test_the_same_run_is_told_that_it_is_finished(
     summary = embed_files(small_embedder(), source_of(text), output, resume=True)
     assert summary.already_finished
     assert summary.sentences == 80
-    assert "out" in summary.describe()
     assert "already finished, with 80 sentences" in summary.describe()
     assert output.read_bytes() == before
     other = write_text(tmp_path, ["another text"])
@@ -473,9 +474,77 @@ def test_an_output_that_appears_meanwhile_is_not_replaced(text: Path, tmp_path: 
     appear = at_the_end(text, lambda: output.write_text("of another"))
     with pytest.raises(InputError, match=r"has appeared .* move the other output away"):
         embed_files(small_embedder(), source_of(text), output, report=appear)
+    with pytest.raises(InputError, match=r"has appeared .* move the other output away"):
+        embed_files(small_embedder(), source_of(text), output, resume=True)
     assert output.read_text() == "of another"
     output.unlink()
     assert embed_files(small_embedder(), source_of(text), output, resume=True).sentences == 80
+
+
+def test_an_output_that_appears_while_it_is_assembled_is_not_replaced(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "ITEMS_BETWEEN_REPORTS", 5)
+    output = tmp_path / "out.npz"
+
+    def appear(progress: Progress) -> None:
+        if progress.written == 5:
+            output.write_text("of another")
+
+    with pytest.raises(InputError, match=r"has appeared .* move the other output away"):
+        embed_files(small_embedder(), source_of(text), output, report=appear)
+    assert output.read_text() == "of another"
+    assert [path.name for path in tmp_path.glob(".tmp-*")] == []
+
+
+def test_a_forced_run_replaces_what_was_there_also_when_it_is_resumed(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.npz"
+    output.write_text("of another")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "write_vectors", interrupt)
+        with pytest.raises(StoppedError, match="--resume"):
+            embed_files(small_embedder(), source_of(text), output, force=True)
+    assert output.read_text() == "of another"
+    assert embed_files(small_embedder(), source_of(text), output, resume=True).sentences == 80
+    with open_vectors(output) as found:
+        assert len(found) == 80
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_parts_are_removed_says_that_the_output_is_whole(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.npz"
+    monkeypatch.setattr(spool_module, "remove_doomed", interrupt)
+    with pytest.raises(StoppedError, match=r"stopped; .*out\.npz is whole$"):
+        embed_files(small_embedder(), source_of(text), output)
+    monkeypatch.undo()
+    assert embed_files(small_embedder(), source_of(text), output, resume=True).already_finished
+    assert [path.name for path in tmp_path.glob(".tmp-*")] == []
+
+
+def test_an_output_written_otherwise_is_of_another_run(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.h5"
+    embed_files(small_embedder(), source_of(text), output)
+    settings = VectorSettings(keep_sentences=False)
+    with pytest.raises(InputError, match="is there already, and of another run"):
+        embed_files(small_embedder(), source_of(text), output, settings, resume=True)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_single_ids_may_be_missing(tmp_path: Path, suffix: str) -> None:
+    rows = [{"text": f"a {number}", "id": None if number == 7 else number} for number in range(9)]
+    table = tmp_path / "rows.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = open_input([table], InputSettings(column="text", keep="id"))
+    embed_files(small_embedder(), source, tmp_path / f"out{suffix}")
+    with open_vectors(tmp_path / f"out{suffix}") as found:
+        assert [item.id for item in found] == [row["id"] for row in rows]
 
 
 def test_an_output_that_another_process_has_just_finished_is_kept(

@@ -19,6 +19,7 @@ from elmokit.bulk import shards as shards_module
 from elmokit.bulk.arrivals import Arrivals
 from elmokit.bulk.inputs import InputSettings, open_input
 from elmokit.bulk.job import described, facts_of
+from elmokit.bulk.outputs import how_to_go_on
 from elmokit.bulk.parts import PartFolder, PartKey, PartWriter
 from elmokit.bulk.pipeline import VectorSettings, embed_files
 from elmokit.bulk.shards import shards_of, with_first_rows
@@ -71,7 +72,7 @@ def assert_same(first, second) -> None:
 
 
 def ray_facts(model, source, settings):
-    return facts_of(model, source, settings, engine.engine_facts(settings))
+    return facts_of(model, source, settings, engine.worker_facts(settings))
 
 
 def run_by_hand(model, source, output, settings) -> Arrivals:
@@ -234,14 +235,15 @@ def test_finished_parts_are_found_again_by_the_same_run_alone(tmp_path):
 def test_what_is_kept_is_told_when_a_run_ends_early(tmp_path):
     folder = tmp_path / "out.parts"
     folder.mkdir()
-    kept = f"1,234 sentences are in {folder}; to go on, run the same command with --resume"
-    interrupted = engine.stopped(KeyboardInterrupt(), 1234, folder)
+    kept = how_to_go_on(folder, "1,234 sentences are")
+    assert kept == f"1,234 sentences are in {folder}; to go on, run the same command with --resume"
+    interrupted = engine.stopped(KeyboardInterrupt(), kept)
     assert isinstance(interrupted, StoppedError)
     assert str(interrupted) == f"stopped; {kept}"
-    lost = engine.stopped(RuntimeError("trace\n  of calls\nno machine is left\n"), 1234, folder)
+    lost = engine.stopped(RuntimeError("trace\n  of calls\nno machine is left\n"), kept)
     assert str(lost) == f"Ray gave up (no machine is left); {kept}"
     folder.rmdir()
-    assert "nothing was done yet" in str(engine.stopped(KeyboardInterrupt(), 0, folder))
+    assert how_to_go_on(folder).startswith("nothing was done yet")
 
 
 class OneProcess:
@@ -318,8 +320,7 @@ def test_kill_after_the_last_step_costs_nothing(tmp_path, one_process, monkeypat
         embed_by(files, output)
     monkeypatch.setattr(engine, "results", None)
     assert (tmp_path / "out.parquet.parts").exists()
-    with pytest.raises(InputError, match="is whole already"):
-        embed_by(files, output, resume=True)
+    assert embed_by(files, output, resume=True).already_finished
     assert not (tmp_path / "out.parquet.parts").exists()
     with open_vectors(output) as found:
         assert len(found) == 3 * 41

@@ -94,7 +94,7 @@ def test_an_unfinished_run_is_neither_continued_nor_lost_unasked(spool: Spool) -
     with pytest.raises(InputError, match=r"unfinished run; go on with it \(--resume\)"):
         spool.begin(resume=False, force=False)
     assert spool.begin(resume=False, force=True) == Finished()
-    assert not list(spool.items(0))
+    assert not (spool.folder / "part-00000000").exists()
 
 
 def test_another_model_is_named(spool: Spool, tmp_path: Path) -> None:
@@ -180,3 +180,14 @@ def test_a_run_that_nothing_came_of_leaves_nothing(tmp_path: Path) -> None:
         spool.begin(resume=False, force=False)
         spool.write(part(0, "a"), arrays(1), {}, NEW)
     assert spool.folder.exists()
+
+
+def test_a_folder_that_another_process_has_made_since_is_left_alone(tmp_path: Path) -> None:
+    first = Spool(tmp_path / "out.h5", FACTS, pooled=False)
+    second = Spool(tmp_path / "out.h5", FACTS, pooled=False)
+    with first.claimed():
+        first.begin(resume=False, force=False)
+        first.remove()
+        second.folder.mkdir()
+        (second.folder / "lock").touch()
+    assert second.folder.exists()

@@ -54,3 +54,15 @@ treebank.word_tokenizer()
 print("nltk.stem" in sys.modules)
 """
     assert run(program) == ["True"]
+
+
+def test_several_threads_may_come_first() -> None:
+    program = """
+from concurrent.futures import ThreadPoolExecutor
+from elmokit.text import treebank
+treebank.import_alone()
+with ThreadPoolExecutor(8) as threads:
+    found = list(threads.map(lambda _: treebank.word_tokenizer().tokenize("a b"), range(8)))
+print(found == [["a", "b"]] * 8)
+"""
+    assert run(program) == ["True"]

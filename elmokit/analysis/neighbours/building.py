@@ -26,7 +26,7 @@ from elmokit.analysis.neighbours.store import (
 from elmokit.analysis.neighbours.summary import BuildSummary
 from elmokit.bulk.inputs import Input
 from elmokit.bulk.outputs import (
-    check_not_appeared,
+    appeared,
     check_not_input,
     check_unchanged,
     how_to_go_on,
@@ -82,14 +82,13 @@ def build_index(
                 before = finished_before(spool, output, description, streamed=source.streamed)
                 if before is not None:
                     return before
-            replaces = force or target.exists()
             spool.begin(resume=resume, force=force)
             build = Build(embedder, source, spool, settings, description, report)
             build.read()
             check_unchanged(source, description.run["input"], spool.folder)
             finished = build.finish(note)
-            if not replaces:
-                check_not_appeared(output, spool.folder)
+            if is_taken(target) and not spool.replaces():
+                raise appeared(output, spool.folder)
             publish(spool, target)
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; {how_to_go_on(spool.folder)}") from None
@@ -109,12 +108,17 @@ def check_embedder(embedder: Embedder) -> None:
         )
 
 
+def is_taken(target: Path) -> bool:
+    """Whether something is where an index is to be; an empty folder is nothing."""
+    return target.exists() and (not target.is_dir() or any(target.iterdir()))
+
+
 def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
     """Refuse a folder that cannot become an index, before anything is computed for it."""
     target = target_of(output)
     with disk_errors(Path(output), "written"):
-        there = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if not there:
+        taken = is_taken(target)
+    if not taken:
         return
     if not is_index(target):
         raise InputError(f"{output}: is there, and no index; choose another name")
