@@ -42,11 +42,16 @@ class Row(NamedTuple):
     task: str
     title: str
     measure: str
-    train: str
+    train: str | tuple[str, ...]  # one file or several
     dev: str | None
     test: str
     settings: Settings = MappingProxyType({})
     seeds: tuple[int, ...] = SEEDS  # unless others are asked for
+
+    @property
+    def train_files(self) -> tuple[str, ...]:
+        """The files to train on."""
+        return (self.train,) if isinstance(self.train, str) else self.train
 
 
 PAPER_TABLE = "NAACL 2018, table 1"
@@ -203,7 +208,7 @@ def train(row: Row, config: TaskConfig, folder: Path, anew: bool = False) -> Non
         train_task(
             config,
             folder,
-            train=DATA / row.train,
+            train=[DATA / file for file in row.train_files],
             dev=None if row.dev is None else DATA / row.dev,
             test=DATA / row.test,
             cache="disk",

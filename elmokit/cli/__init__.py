@@ -24,6 +24,7 @@ from elmokit.cli.neighbours import neighbours
 from elmokit.cli.perplexity import perplexity
 from elmokit.cli.predict import predict
 from elmokit.cli.pretrain import pretrain
+from elmokit.cli.probe import probe
 from elmokit.cli.score import score
 from elmokit.cli.senses import senses
 from elmokit.cli.serve import serve
@@ -53,7 +54,7 @@ def elmo() -> None:
 
 COMMANDS = (
     compare, convert, download, embed, finetune, info, neighbours, perplexity, predict, pretrain,
-    score, senses, serve, static, task, vocabulary,
+    probe, score, senses, serve, static, task, vocabulary,
 )  # fmt: skip
 for command in COMMANDS:
     elmo.add_command(command)

@@ -22,7 +22,8 @@ HEADER_OPTION = click.option(
 SKIP_OPTION = click.option(
     "--skip-bad-rows",
     is_flag=True,
-    help="Of CSV and TSV: leave out rows with more or fewer fields than columns.",
+    help="Of CSV and TSV: leave out rows with more or fewer fields than columns; of SQuAD's JSON: "
+    "questions whose answer is not where the file says.",
 )
 
 

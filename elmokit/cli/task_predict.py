@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,14 +20,45 @@ if TYPE_CHECKING:
     from elmokit.tasks.config import FilesConfig
     from elmokit.tasks.files.lines import Line
     from elmokit.tasks.items import Item, ItemSettings
+    from elmokit.tasks.predictions import Prediction
     from elmokit.tasks.saved_task import TrainedTask
 
 
 @click.command(cls=ModelCommand)
 @click.argument("folder")
-@click.argument("input_file", metavar="INPUT")
+@click.argument("input_file", metavar="[INPUT]", required=False)
+@click.option(
+    "--context",
+    metavar="FILE.txt",
+    help="Of a reader: the text that all questions are about.",
+)
+@click.option(
+    "--question",
+    "questions",
+    multiple=True,
+    metavar="TEXT",
+    help="Of a reader: a question, in place of INPUT. Can be given several times.",
+)
+@click.option(
+    "--predicates",
+    metavar="WORD,...",
+    help="Of srl: these words are the predicates, wherever they occur; the task finds none itself.",
+)
+@click.option(
+    "--tagger",
+    metavar="FOLDER",
+    help="Of srl: what this trained task (pos) tags as a verb is a predicate.",
+)
 @click.option("-o", "--output", metavar="OUT.jsonl", help="Where the answers go (standard output).")
 @click.option("--force", is_flag=True, help="Replace OUT.jsonl.")
+@click.option(
+    "--as",
+    "shown_as",
+    type=click.Choice(["jsonl", "text"]),
+    default="jsonl",
+    show_default=True,
+    help="JSON lines, or the text itself with marks (coref).",
+)
 @click.option(
     "--format",
     "item_format",
@@ -50,9 +82,14 @@ if TYPE_CHECKING:
 @device_options
 def predict(
     folder: str,
-    input_file: str,
+    input_file: str | None,
+    context: str | None,
+    questions: tuple[str, ...],
+    predicates: str | None,
+    tagger: str | None,
     output: str | None,
     force: bool,
+    shown_as: str,
     device: str | None,
     threads: int | None,
     quiet: bool,
@@ -65,6 +102,16 @@ def predict(
     "text" or "words" in each object, or "first" and "second". Tables are read as the training files
     were, unless flags say otherwise. Blank lines are left out.
 
+    A reader (squad) answers questions with words of a text: --context names the text, and each line
+    of INPUT, or each --question, asks about it. Or the questions bring their texts: JSON lines with
+    "question" and "context", or a tab between the two.
+
+    For coref all lines of INPUT are one document; JSON lines hold one each. --as text puts brackets
+    with numbers around what is mentioned, equal numbers for the same.
+
+    For srl the task finds the predicates, unless --predicates or --tagger say which they are, or
+    JSON lines with "predicates": a list of words, or of their numbers from 0.
+
     Whatever else a row has is kept; a field that the answer has too becomes given_label, for one,
     and the answer's is label.
 
@@ -73,19 +120,34 @@ def predict(
       echo "Free entry! Text WIN to 80086 now" | elmo task predict my-spam -
       elmo task predict my-spam messages.csv --text-column message -o answers.jsonl
       elmo task predict my-ner news.txt -o entities.jsonl
+      elmo task predict my-squad --context report.txt --question "Who wrote it?"
+      elmo task predict my-coref story.txt --as text
+      elmo task predict my-srl news.txt --tagger my-pos -o roles.jsonl
     """
+    from elmokit.tasks.files.lines import read_text
     from elmokit.tasks.items import items_of
     from elmokit.tasks.saved_task import config_of
 
+    if bool(input_file) == bool(questions):
+        raise click.UsageError("give INPUT, or questions (--question), and not both")
+    if predicates is not None and tagger is not None:
+        raise click.UsageError("give --predicates or --tagger, and not both")
     if output is not None:
         check_answers(output, force)
     reading = config_of(folder)
-    settings = item_settings(input_file, flags, reading.files, reading.kind == "tags")
-    lines = lines_of(input_file, flags.pop("encoding") or settings.encoding)
+    if reading.kind != "srl" and (predicates is not None or tagger is not None):
+        raise InputError(f"{folder}: knows no predicates; give neither --predicates nor --tagger")
+    settings = item_settings(input_file or "-", flags, reading.files, reading.kind == "tags")
+    encoding = flags.pop("encoding") or settings.encoding
+    if context is not None:
+        settings = replace(settings, context=read_text(context, encoding))
+    lines = lines_of(input_file, encoding) if input_file else lines_of_questions(questions)
     items = list(items_of(lines, reading.kind, settings))
     trained = load_task(folder, device, threads, quiet, flags)
+    if predicates is not None or tagger is not None:
+        items = with_predicates(items, trained, predicates, tagger, device)
     with Texts("predicting", quiet) as progress, Bytes("reading static vectors", quiet) as found:
-        write(answers(trained, items, progress, found), output)
+        write(answers(trained, items, shown_as == "text", progress, found), output)
 
 
 def check_answers(output: str, force: bool) -> None:
@@ -123,18 +185,65 @@ def lines_of(input_file: str, encoding: str) -> list[Line]:
     return read_lines(input_file, encoding)
 
 
-def answers(
-    trained: TrainedTask, items: Sequence[Item], progress: Progress, reading: Progress
-) -> Iterator[str]:
-    """The answers as lines of JSON."""
-    from elmokit.tasks.items import answer_to
+def lines_of_questions(questions: Sequence[str]) -> list[Line]:
+    """Questions as lines, each with its place; one that asks nothing is refused."""
+    from elmokit.tasks.files.lines import Line
 
+    for number, question in enumerate(questions, start=1):
+        if not question.strip():
+            raise InputError(f"question {number}: has no words; ask something")
+    return [Line(f"question {number}", each) for number, each in enumerate(questions, start=1)]
+
+
+def with_predicates(
+    items: Sequence[Item],
+    trained: TrainedTask,
+    predicates: str | None,
+    tagger: str | None,
+    device: str | None,
+) -> list[Item]:
+    """Items with their predicates: words with commas between them, or what a tagger calls verbs."""
+    from elmokit.tasks.saved_task import TrainedTask
+    from elmokit.tasks.srl.asking import about_verbs, about_words
+
+    if tagger is not None:
+        return about_verbs(items, TrainedTask.load(tagger, device=device), trained.tokenizer)
+    words = [word.strip() for word in (predicates or "").split(",") if word.strip()]
+    if not words:
+        raise InputError("--predicates has no words; name some with commas between them")
+    return about_words(items, words)
+
+
+def answers(
+    trained: TrainedTask,
+    items: Sequence[Item],
+    as_text: bool,
+    progress: Progress,
+    reading: Progress,
+) -> Iterator[str]:
+    """The answers as lines of JSON, or as text."""
     found = trained.predictions(
         [item.asked for item in items], places=[item.place for item in items], progress=reading
     )
     for done, (item, prediction) in enumerate(zip(items, found, strict=True), start=1):
-        yield json.dumps(answer_to(item, prediction.to_dict()), ensure_ascii=False)
+        yield text_of(prediction) if as_text else json_of(item, prediction)
         progress(done, len(items))
+
+
+def json_of(item: Item, prediction: Prediction) -> str:
+    """An answer as a line of JSON."""
+    from elmokit.tasks.items import answer_to
+
+    return json.dumps(answer_to(item, prediction.to_dict()), ensure_ascii=False)
+
+
+def text_of(prediction: Prediction) -> str:
+    """An answer as text."""
+    from elmokit.tasks.predictions import ReadablePrediction
+
+    if not isinstance(prediction, ReadablePrediction):
+        raise InputError("the answers of this task are no text; leave out --as text")
+    return prediction.to_text()
 
 
 def write(lines: Iterator[str], output: str | None) -> None:

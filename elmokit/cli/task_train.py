@@ -46,7 +46,7 @@ EXAMPLE = "training.epochs=5"
     type=click.Choice(list(get_args(Preset))),
     default="small",
     show_default=True,
-    help="Minutes on two cores, or the ELMo paper's networks (sst, ner, nli).",
+    help="Minutes on two cores, or the ELMo paper's networks.",
 )
 @click.option("--static", metavar="FILE", help="Word vectors to join: GloVe's or word2vec's.")
 @click.option(
@@ -115,8 +115,11 @@ def train(
       ner    entities: words with tags such as B-PER; a BiLSTM with a CRF
       pos    a tag for each word; a BiLSTM
       nli    the class of a pair of sentences; ESIM
+      squad  the words of a text that answer a question; BiDAF with self-attention
+      srl    who did what to whom: arguments of predicates; a deep highway LSTM
 
-    Files are CSV, TSV, JSON lines, CoNLL columns, CoNLL-U or sentiment trees, plain or compressed.
+    Files are CSV, TSV, JSON lines, CoNLL columns, CoNLL-U, sentiment trees or SQuAD's JSON, plain
+    or compressed.
     FOLDER gets the trained task, scores, curves.png, mix.png and confusion.png. Stop it whenever
     you like: --resume goes on exactly where it was.
 
@@ -126,6 +129,8 @@ def train(
       elmo task train ner --train eng.train --dev eng.testa --test eng.testb -o my-ner
       elmo task train ner --train eng.train --dev eng.testa --static glove.txt --no-elmo -o base
       elmo task train sst --train trees.txt --dev dev.txt --set training.epochs=5 -o sst
+      elmo task train squad --train wiki.json --train reddit.json --test dev.json -o my-squad
+      elmo task train srl --train propbank.train.tsv --dev propbank.dev.tsv -o my-srl
     """
     from elmokit.tasks.config import task_config
     from elmokit.tasks.run import train_task

@@ -18,14 +18,22 @@ from elmokit.config import (
 )
 from elmokit.errors import ConfigError
 from elmokit.settings import change_setting, make_table
+from elmokit.tasks.coref.config import CorefConfig
+from elmokit.tasks.presets_coref import PAPER_COREF, SMALL_COREF
+from elmokit.tasks.presets_reading import PAPER_READER, SMALL_READER
+from elmokit.tasks.presets_srl import PAPER_SRL, SMALL_SRL
 
-Kind = Literal["text", "tags", "pair"]
-"""What a task labels: texts, each word of a sentence, or pairs of texts."""
-Format = Literal["csv", "tsv", "jsonl", "trees", "columns", "conllu"]
+Kind = Literal["text", "tags", "pair", "reading", "coref", "srl"]
+"""What a task is about: texts, each word of a sentence, pairs of texts, questions about a text,
+documents, what verbs say."""
+Format = Literal[
+    "csv", "tsv", "jsonl", "trees", "columns", "conllu", "squad", "coref", "gap", "propbank",
+    "conll2012",
+]  # fmt: skip
 Column = str | int
 """The name of a column or its number: from 1, or from -1 for the last."""
 ElmoPlace = Literal["none", "input", "output", "both"]
-NetworkName = Literal["pooled", "biattentive", "tagger", "esim"]
+NetworkName = Literal["pooled", "biattentive", "tagger", "esim", "reader", "coref", "highway"]
 Layers = Literal["mix", "top"] | int
 Pool = Literal["mean", "max"]
 Dense = Literal["maxout", "relu"]
@@ -38,6 +46,9 @@ NETWORKS: dict[Kind, tuple[NetworkName, ...]] = {
     "text": ("pooled", "biattentive"),
     "tags": ("tagger",),
     "pair": ("esim",),
+    "reading": ("reader",),
+    "coref": ("coref",),
+    "srl": ("highway",),
 }
 """The networks that can learn a kind of task."""
 NAMED_LAYERS = ("mix", "top")
@@ -60,7 +71,8 @@ class FilesConfig:
     texts: tuple[Column, ...] = ()
     """The columns of the text, of both texts of a pair, or of words; none for the usual ones."""
     skip_bad_rows: bool = False
-    """Leave out rows of a table that have more or fewer values than columns."""
+    """Leave out rows of a table that have more or fewer values than columns, and questions whose
+    answer is not where the file says."""
     phrases: bool = False
     """Train on every labelled phrase of SST trees, not on whole sentences alone."""
     shortest_phrase: int = 1
@@ -155,11 +167,14 @@ class NetworkConfig:
     """The task's own network."""
 
     name: NetworkName = "pooled"
-    """`pooled`, `biattentive` (texts), `tagger` (tags of words), `esim` (pairs)."""
+    """`pooled`, `biattentive` (texts), `tagger` (tags of words), `esim` (pairs), `reader`, `coref`,
+    `highway` (srl)."""
     hidden: int = 256
-    """Cells of each direction of its LSTMs; of `pooled`, the size of its dense layer."""
+    """Cells of each direction of its LSTMs, or of each layer of `highway`; of `pooled`, the size of
+    its dense layer."""
     layers: int = 1
-    """LSTM layers of a tagger."""
+    """LSTM layers of a tagger, or of `highway`, where they read from the left and from the right
+    in turn."""
     dropout: float = 0.5
     pool: Pool = "mean"
     """What `pooled` makes of all words."""
@@ -167,6 +182,15 @@ class NetworkConfig:
     """What `biattentive` ends in: two maxout layers, or two with relu, as the ELMo paper has it."""
     crf: bool = True
     """Whether a tagger scores whole sequences of tags, or each tag by itself."""
+    answer_lstms: bool = True
+    """Whether a reader reads once more for the start of an answer and once for its end, as Clark
+    and Gardner's does; the ELMo paper's scores both with a dense layer each."""
+    longest_answer: int = 17
+    """The most words of a reader's answer."""
+    window: int = 400
+    """Words of a text that a reader reads at once."""
+    overlap: int = 100
+    """Words that two windows of a longer text share; an answer is found whole in one of them."""
 
     def __post_init__(self) -> None:
         check_choice("name", self.name, get_args(NetworkName))
@@ -176,6 +200,14 @@ class NetworkConfig:
         check_choice("pool", self.pool, get_args(Pool))
         check_choice("dense", self.dense, get_args(Dense))
         check_flag("crf", self.crf)
+        check_flag("answer_lstms", self.answer_lstms)
+        for name in ("longest_answer", "window", "overlap"):
+            check_size(name, getattr(self, name))
+        if not self.longest_answer - 1 <= self.overlap < self.window:
+            raise ConfigError(
+                f"overlap is {self.overlap}; it must be below window, which is {self.window}, and "
+                f"at least longest_answer - 1, which is {self.longest_answer - 1}"
+            )
 
 
 @dataclass(frozen=True)
@@ -222,6 +254,7 @@ TABLES: dict[str, type] = {
     "inputs": InputConfig,
     "network": NetworkConfig,
     "training": TrainingConfig,
+    "coref": CorefConfig,
 }
 MAY_CHANGE = ("training.epochs", "training.patience")
 """What a resumed run may have otherwise than its checkpoint: how long."""
@@ -232,12 +265,13 @@ class TaskConfig:
     """All settings of a task."""
 
     name: str
-    """One of the catalogue: spam, sst, ner, pos, nli."""
+    """One of the catalogue: spam, sst, ner, pos, nli, squad, coref, srl."""
     kind: Kind
     files: FilesConfig = field(default_factory=FilesConfig)
     inputs: InputConfig = field(default_factory=InputConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    coref: CorefConfig = field(default_factory=CorefConfig)
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(Kind))
@@ -366,6 +400,9 @@ CATALOGUE: dict[str, NamedTask] = {
             },
         },
     ),
+    "squad": NamedTask("reading", {"small": SMALL_READER, "paper": PAPER_READER}),
+    "coref": NamedTask("coref", {"small": SMALL_COREF, "paper": PAPER_COREF}),
+    "srl": NamedTask("srl", {"small": SMALL_SRL, "paper": PAPER_SRL}),
 }
 """The tasks by name. `paper` follows the ELMo paper's supplement for sst, ner and nli, with the
 differences that docs/tasks.md names; `small` trains in minutes on two cores."""

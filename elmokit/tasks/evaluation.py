@@ -23,7 +23,7 @@ class Evaluation(NamedTuple):
     """How good a model is on some examples."""
 
     score: Score
-    confusion: Accuracy
+    confusion: Accuracy | None  # None for a task without labels
 
 
 def evaluate(task: AnyTask, model: TaskModel[Any], examples: Sequence[AnyExample]) -> Evaluation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -144,6 +144,11 @@ class PairTask(LabelTask[PairExample, PairNetwork]):
 
     kind = "pair"
     unit = "pairs"
+
+    @classmethod
+    def group_of(cls, example: PairExample) -> Hashable:
+        """Its first sentence: pairs that share it are seldom of one label, so it gives one away."""
+        return example.first
 
     @staticmethod
     def label_of(example: PairExample) -> str | None:

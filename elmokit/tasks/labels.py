@@ -15,7 +15,7 @@ LONGEST_SHOWN = 40
 
 @dataclass(frozen=True)
 class Labels:
-    """Names of classes or tags, in the order of the network's outputs.
+    """Names of classes or tags, in the order of the network's outputs; none of a task without.
 
     >>> labels = Labels(("ham", "spam"))
     >>> labels.number("spam", "test.csv, line 2"), len(labels)
@@ -29,13 +29,15 @@ class Labels:
         if len(set(self.names)) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise InputError(f"label {shown(twice)} is there twice; give each class another name")
-        if len(self.names) < 2:
-            only = f"only the label {shown(self.names[0])}" if self.names else "no label"
+        if len(self.names) == 1:
+            only = f"only the label {shown(self.names[0])}"
             raise InputError(f"there is {only}; a task needs at least two to tell apart")
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example]) -> Labels:
         """Those that occur in examples, sorted; every example must be labelled."""
+        if not examples:
+            raise InputError("there is no label; a task needs at least two to tell apart")
         names: set[str] = set()
         for example in examples:
             if not example.labels:
@@ -44,8 +46,7 @@ class Labels:
         try:
             return cls(tuple(sorted(names)))
         except InputError as error:
-            where = f"{examples[0].place} and after: " if examples else ""
-            raise InputError(f"{where}{error}") from None
+            raise InputError(f"{examples[0].place} and after: {error}") from None
 
     def __len__(self) -> int:
         return len(self.names)

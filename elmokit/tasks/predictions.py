@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from elmokit.tasks.examples import Words
 from elmokit.tasks.tags import entity_tag, shown_type, spans
@@ -17,6 +17,14 @@ class Prediction(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
+
+
+@runtime_checkable
+class ReadablePrediction(Prediction, Protocol):
+    """What a prediction can do that is a text itself."""
+
+    def to_text(self) -> str:
+        """For people: what was given, marked with what was found."""
 
 
 @dataclass(frozen=True, slots=True)

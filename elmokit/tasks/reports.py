@@ -81,6 +81,8 @@ def errors_text(evaluation: Evaluation) -> str:
     """Precision and recall of each class, and what was taken for what."""
     confusion = evaluation.confusion
     parts = [evaluation.score.table()]
+    if confusion is None:
+        return parts[0]
     if len(confusion.names) <= LARGEST_MATRIX:
         parts.append(confusion.confusion_table())
     mistakes = mistakes_text(confusion)

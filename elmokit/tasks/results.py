@@ -90,6 +90,7 @@ def draw(result: TaskResult) -> None:
     folder, name = result.folder, result.config.name
     draw_curves(read_metrics(folder / METRICS), folder / CURVES, title=name)
     which, shown = ("dev", result.dev) if result.test is None else ("test", result.test)
-    draw_confusion(shown.confusion, folder / CONFUSION, title=f"{name}, {which}")
+    if shown.confusion is not None:
+        draw_confusion(shown.confusion, folder / CONFUSION, title=f"{name}, {which}")
     if result.mixes:
         draw_mix(result.mixes, folder / MIX, title=name)

@@ -11,7 +11,7 @@ from elmokit.errors import InputError
 from elmokit.plurals import counted
 from elmokit.tasks.batches import fixed_part, hold_out
 from elmokit.tasks.config import FilesConfig, TaskConfig
-from elmokit.tasks.examples import AnyExample, PairExample
+from elmokit.tasks.examples import AnyExample
 from elmokit.tasks.kinds import KINDS
 from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.task import AnyTask
@@ -67,28 +67,27 @@ def read_data(
                 "phrases of one sentence are too much alike to hold some out; give a dev file "
                 "(--dev)"
             )
-        train_examples, dev_examples = held_out(train_examples, watcher)
+        train_examples, dev_examples = held_out(kind, train_examples, watcher)
     part = fixed_part(len(train_examples), config.training.fraction)
     data = Data(
-        task.prepare([train_examples[number] for number in part]),
+        task.for_training(task.prepare([train_examples[number] for number in part])),
         task.prepare(dev_examples),
         [] if test is None else task.prepare(read(test, whole)),
     )
+    labels = f"; {counted(len(task.labels), 'label')}" if len(task.labels) else ""
     watcher.note(
         f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev, "
-        f"{len(data.test):,} for test; {counted(len(task.labels), 'label')}"
+        f"{len(data.test):,} for test{labels}"
     )
     return task, data
 
 
 def held_out(
-    examples: list[AnyExample], watcher: Watcher
+    kind: type[AnyTask], examples: list[AnyExample], watcher: Watcher
 ) -> tuple[list[AnyExample], list[AnyExample]]:
     """Training data, and a fixed tenth of it to serve as dev."""
-    # Pairs of one first sentence are seldom of one label: seen in training, it gives a label away.
-    kept, held = hold_out(
-        [each.first if isinstance(each, PairExample) else n for n, each in enumerate(examples)]
-    )
+    groups = [kind.group_of(each) for each in examples]
+    kept, held = hold_out([n if group is None else group for n, group in enumerate(groups)])
     watcher.note(f"no dev file: {len(held):,} of the training examples, a tenth, are held out")
     return [examples[number] for number in kept], [examples[number] for number in held]
 

@@ -175,8 +175,8 @@ class TrainedTask:
         """Say something of each text: its label, or the tags of its words, with probabilities.
 
         Args:
-            items: Texts, or lists of words; of a task on pairs, pairs of those. A raw text that is
-                tagged may have several sentences.
+            items: Texts, or lists of words; of a task on pairs, pairs of those; of a reader, a
+                question and a text. A raw text that is tagged may have several sentences.
             places: What errors call the items.
         """
         return list(self.predictions(items, places=places))

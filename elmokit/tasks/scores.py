@@ -150,7 +150,7 @@ class Accuracy:
             [name, *(f"{count:,}" for count in row)]
             for name, row in zip(self.names, self.matrix, strict=True)
         ]
-        return _aligned([header, *rows])
+        return aligned([header, *rows])
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -281,10 +281,10 @@ def _table_of_counts(title: str, counts: Mapping[str, Counts]) -> str:
         ]
         for name, each in counts.items()
     ]
-    return _aligned([header, *rows])
+    return aligned([header, *rows])
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Rows as lines of text: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

@@ -7,7 +7,7 @@ class of it, and a line in `kinds.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args
 
@@ -54,7 +54,7 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
 
     Args:
         config: Its settings.
-        labels: Its classes or tags, as the network knows them.
+        labels: Its classes or tags, as the network knows them; empty for a task without.
     """
 
     kind: ClassVar[Kind]
@@ -84,9 +84,19 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
     def labels_of(cls, examples: Sequence[AnExample]) -> Labels:
         """The labels that a network trained on examples knows."""
 
+    @classmethod
+    def group_of(cls, example: AnExample) -> Hashable | None:
+        """What examples share that are held out together or not at all; None for one by itself."""
+        del example
+        return None
+
     @abstractmethod
     def prepare(self, examples: Sequence[AnExample]) -> list[AnExample]:
         """Labelled examples as the network knows them; unknown labels are refused."""
+
+    def for_training(self, examples: Sequence[AnExample]) -> list[AnExample]:
+        """Prepared examples as they are trained on: long ones may be cut."""
+        return list(examples)
 
     @abstractmethod
     def make_network(self, sizes: Sizes) -> Network:
@@ -108,9 +118,10 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
     def score(self, examples: Sequence[AnExample], guesses: Sequence[Guess]) -> Score:
         """How good guesses are."""
 
-    @abstractmethod
-    def confusion(self, examples: Sequence[AnExample], guesses: Sequence[Guess]) -> Accuracy:
-        """What was taken for what."""
+    def confusion(self, examples: Sequence[AnExample], guesses: Sequence[Guess]) -> Accuracy | None:
+        """What was taken for what; None for a task without labels."""
+        del examples, guesses
+        return None
 
     @abstractmethod
     def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:

@@ -84,7 +84,7 @@ def test_what_cannot_work_is_refused_in_one_line(settings: dict[str, Any], messa
 
 
 def test_unknown_task_and_preset_are_refused_with_those_there_are() -> None:
-    assert "'spam', 'sst', 'ner', 'pos', 'nli'" in refusal(task_config, name="squad")
+    assert "'spam', 'sst', 'ner', 'pos', 'nli'" in refusal(task_config, name="translation")
     assert "'small', 'paper'" in refusal(task_config, name="spam", preset="tiny")
 
 

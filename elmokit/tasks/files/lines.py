@@ -25,12 +25,17 @@ class Line(NamedTuple):
 
 def read_lines(path: str | Path, encoding: str = ENCODING) -> list[Line]:
     """All lines of a file, which must hold more than blanks."""
+    lines = read_text(path, encoding).removesuffix("\n").split("\n")
+    return numbered(path, (line.removesuffix("\r") for line in lines))
+
+
+def read_text(path: str | Path, encoding: str = ENCODING) -> str:
+    """A whole file, which must hold more than blanks."""
     contents = b"".join(chunk.contents for chunk in read_chunks(Path(path)))
     text = _decoded(contents, encoding, path)
     if not text.strip():
         raise InputError(f"{path}: holds no text; name a file that has examples")
-    lines = text.removesuffix("\n").split("\n")
-    return numbered(path, (line.removesuffix("\r") for line in lines))
+    return text
 
 
 def numbered(path: str | Path, lines: Iterable[str]) -> list[Line]:

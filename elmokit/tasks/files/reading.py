@@ -6,7 +6,11 @@
 | text | any other | `trees.read_trees` |
 | pair | `.csv`, `.tsv`, `.jsonl`, `.ndjson` | `tables.read_pairs` |
 | tags | `.conllu` | `conllu.read_conllu` |
-| tags | any other but `.csv`, `.jsonl`, `.ndjson` | `columns.read_columns` |
+| tags | any other but `.csv`, `.jsonl`, `.ndjson`, `.json` | `columns.read_columns` |
+| reading | `.json` | `squad.read_squad` |
+| coref | `.tsv` | `gap.read_gap` |
+| coref | any other but those of tables and `.conllu` | `conll_coref.read_conll_coref` |
+| srl | `.tsv`; any other but those of tables and `.conllu` | `props.read_props` |
 
 A file whose name says nothing, or the wrong thing, is read with `format`.
 """
@@ -34,24 +38,40 @@ FORMATS: dict[Kind, tuple[Format, ...]] = {
     "text": ("csv", "tsv", "jsonl", "trees"),
     "tags": ("columns", "conllu"),
     "pair": ("csv", "tsv", "jsonl"),
+    "reading": ("squad",),
+    "coref": ("coref", "gap"),
+    "srl": ("propbank", "conll2012"),
 }
 """The formats that each kind of task can be read from."""
 SUFFIXES: dict[Kind, Mapping[str, Format]] = {
     "text": tables.SUFFIXES,
     "tags": {".conllu": "conllu"},
     "pair": tables.SUFFIXES,
+    "reading": {".json": "squad"},
+    "coref": {".tsv": "gap"},
+    "srl": {".tsv": "propbank"},
 }
-OTHERS: dict[Kind, Format] = {"text": "trees", "tags": "columns"}
+OTHERS: dict[Kind, Format] = {
+    "text": "trees",
+    "tags": "columns",
+    "coref": "coref",
+    "srl": "conll2012",
+}
 """What files with any other suffix are taken for: treebanks and CoNLL files have no usual one."""
 FOREIGN: dict[Kind, tuple[str, ...]] = {
-    "text": (".conllu", ".conll", ".bio", ".iob"),
-    "tags": (".csv", ".jsonl", ".ndjson"),  # but not .tsv: many CoNLL files are named so
+    "text": (".conllu", ".conll", ".bio", ".iob", ".json"),
+    "tags": (".csv", ".jsonl", ".ndjson", ".json"),  # but not .tsv: many CoNLL files are named so
+    "coref": (".csv", ".jsonl", ".ndjson", ".json", ".conllu"),
+    "srl": (".csv", ".jsonl", ".ndjson", ".json", ".conllu"),
 }
 """Suffixes that a file of another kind of task has."""
 WANTED: dict[Kind, str] = {
     "text": "labelled texts: a table (.csv, .tsv, .jsonl) or sentiment trees (.txt)",
     "tags": "tagged words: CoNLL columns (.conll, .txt) or CoNLL-U (.conllu)",
     "pair": "labelled pairs of texts: a table (.csv, .tsv, .jsonl)",
+    "reading": "questions about texts: SQuAD v1.1 (.json)",
+    "coref": "documents with chains: CoNLL-2012 columns (.conll), or GAP (.tsv)",
+    "srl": "semantic roles: PropBank columns (.tsv), or those of CoNLL-2012 (.conll)",
 }
 
 
@@ -111,10 +131,12 @@ def read_examples(
             return [*read_columns(path, word=settings.word, tag=settings.tag, encoding=encoding)]
         case "conllu":
             return [*read_conllu(path, tag=settings.part_of_speech, encoding=encoding)]
-        case table:
+        case "csv" | "tsv" | "jsonl" as table:
             read = read_pairs if kind == "pair" else read_texts
             options = settings.table
             return [*read(path, options, tokenize=tokenize, format=table, encoding=encoding)]
+        case other:
+            raise InputError(f"{path}: is read as {other!r}, by the task of kind {kind!r} alone")
 
 
 def format_of(kind: Kind, path: str | Path, asked_for: Format | None) -> Format:

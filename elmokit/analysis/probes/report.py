@@ -1,0 +1,174 @@
+"""What a probe found: scores for each layer, as a table, as JSON, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmokit.formats.pictures import check_picture_name, new_figure, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Scores = tuple[float | None, ...]
+
+CELL = 13
+COLOURS = (
+    "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#7F7F00", "#8C8C8C",
+)  # fmt: skip
+"""To be told apart by the colour-blind, too; further columns begin again."""
+LAST_COLOUR = "#1A1A1A"
+PANEL_INCHES = (5.6, 4.2)
+
+
+@dataclass(frozen=True)
+class ProbeReport:
+    """The scores of each layer, beside what they are to be compared with.
+
+    Attributes:
+        probe: What was asked, such as "part of speech".
+        measure: What a score is, such as "accuracy".
+        columns: What the scores are of. The last one is the one that counts.
+        scores: For each row by name, a score for each column: 1 at best, None where there is none.
+        layers: Which rows are layers of the model, from the lowest to the highest.
+        counts: How many of what each column has.
+        remarks: What stands behind a row.
+        details: More for JSON.
+    """
+
+    probe: str
+    measure: str
+    columns: tuple[str, ...]
+    scores: dict[str, Scores]
+    layers: tuple[str, ...] = ()
+    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What the numbers are."""
+        return f"{self.probe}: {self.measure} x 100"
+
+    def table(self) -> str:
+        """As text: a line for each row, then the counts."""
+        lines = [(self.title, list(self.columns)), *self._cells()]
+        first = max(len(name) for name, _ in lines) + 2
+        widths = [max(CELL, len(column) + 2) for column in self.columns]
+        return "\n".join(
+            f"{name:<{first}}"
+            + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+            + (f"   {self.remarks[name]}" if name in self.remarks else "")
+            for name, cells in lines
+        )
+
+    def markdown(self) -> str:
+        """As a table of Markdown."""
+        remarked = [""] if self.remarks else []
+        lines = [f"| {' | '.join([self.title, *self.columns, *remarked])} |"]
+        lines.append("|---" * (1 + len(self.columns) + len(remarked)) + "|")
+        for name, cells in self._cells():
+            remark = [self.remarks.get(name, "")] if self.remarks else []
+            lines.append(f"| {' | '.join([name, *cells, *remark])} |")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON; scores are from 0 to 1."""
+        return {
+            "probe": self.probe,
+            "measure": self.measure,
+            "scores": {row: self._by_column(scores) for row, scores in self.scores.items()},
+            "counts": {what: self._by_column(counts) for what, counts in self.counts.items()},
+            **self.details,
+        }
+
+    def _cells(self) -> list[tuple[str, list[str]]]:
+        """The name and the cells of each row, and of each count."""
+        scores = [(row, [shown(one) for one in values]) for row, values in self.scores.items()]
+        counts = [(what, [f"{one:,}" for one in values]) for what, values in self.counts.items()]
+        return [*scores, *counts]
+
+    def _by_column(self, values: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.columns, values, strict=True))
+
+
+def shown(score: float | None) -> str:
+    """A score in hundredths; a dash where there is none.
+
+    >>> shown(0.9254), shown(None)
+    ('92.5', '-')
+    """
+    return "-" if score is None else f"{100 * score:.1f}"
+
+
+def joined(first: Mapping[str, Scores], *others: Mapping[str, Scores]) -> dict[str, Scores]:
+    """Rows of several vectors in one; of two of the same name the second gets a number.
+
+    >>> joined({"layer 0": (1.0,)}, {"layer 0": (0.5,)})
+    {'layer 0': (1.0,), 'layer 0 (2)': (0.5,)}
+    """
+    rows = dict(first)
+    for other in others:
+        for name, scores in other.items():
+            number = 2
+            free = name
+            while free in rows:
+                free = f"{name} ({number})"
+                number += 1
+            rows[free] = scores
+    return rows
+
+
+def draw_reports(reports: Sequence[ProbeReport], path: str | Path) -> None:
+    """Draw a panel for each report as a .png or .svg file."""
+    check_picture_name(path)
+    columns = min(len(reports), 2)
+    rows = -(-len(reports) // columns)
+    figure = new_figure(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows, extra="analysis")
+    panels = figure.subplots(rows, columns, squeeze=False).flat
+    for axes, report in zip(panels, reports, strict=False):
+        draw_report(axes, report)
+    for axes in figure.axes[len(reports) :]:
+        axes.set_axis_off()
+    write_figure(figure, path)
+
+
+def draw_report(axes: Axes, report: ProbeReport) -> None:
+    """Draw a mark for each score; the layers are joined, the last column is labelled."""
+    names = list(report.scores)
+    for number, column in enumerate(report.columns):
+        last = number == len(report.columns) - 1
+        colour = LAST_COLOUR if last else COLOURS[number % len(COLOURS)]
+        scores = [values[number] for values in report.scores.values()]
+        # A line without a score in it is drawn as a gap.
+        heights = [float("nan") if one is None else 100 * one for one in scores]
+        axes.plot(names, heights, "o", color=colour, label=column, markersize=7 if last else 4)
+        places = [place for place, name in enumerate(names) if name in report.layers]
+        axes.plot(
+            places, [heights[place] for place in places], color=colour, linewidth=2 if last else 1
+        )
+        if last:
+            label_marks(axes, heights)
+    axes.set_title(report.title, fontsize=11, fontweight="bold")
+    axes.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=8)
+    axes.grid(axis="y", color="#E5E5E5")
+    axes.set_axisbelow(True)
+    axes.margins(y=0.12)
+    if len(report.columns) > 1:
+        axes.legend(fontsize=8, loc="best", framealpha=0.8)
+
+
+def label_marks(axes: Axes, heights: Sequence[float]) -> None:
+    """Write each height above its mark."""
+    for place, height in enumerate(heights):
+        if height == height:
+            axes.annotate(
+                f"{height:.1f}",
+                (place, height),
+                xytext=(0, 7),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )

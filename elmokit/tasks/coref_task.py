@@ -1,0 +1,265 @@
+"""The task of coreference: which spans of a document speak of the same."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmokit.errors import ElmoWarning, InputError
+from elmokit.tasks.batches import size_of
+from elmokit.tasks.config import FilesConfig
+from elmokit.tasks.coref.clusters import cluster_numbers, linked_clusters
+from elmokit.tasks.coref.documents import Cluster, Document, Span, segments, without_singletons
+from elmokit.tasks.coref.gap import GapScore, score_pronouns
+from elmokit.tasks.coref.metrics import CorefScore, score_clusters
+from elmokit.tasks.coref.network import (
+    CorefNetwork,
+    ReadWords,
+    antecedent_loss,
+    best_antecedents,
+)
+from elmokit.tasks.coref.predictions import CorefPrediction, mentions_of
+from elmokit.tasks.coref.spans import prune
+from elmokit.tasks.examples import Words
+from elmokit.tasks.files.conll_coref import read_conll_coref
+from elmokit.tasks.files.gap import read_gap
+from elmokit.tasks.files.reading import format_of
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.task import Given, Task, TaskModel, check_has_words
+from elmokit.tasks.word_vectors import Sizes
+from elmokit.text.batching import batch_by_length
+from elmokit.text.characters import short
+from elmokit.text.tokenizer import Tokenizer
+
+Clusters = tuple[Cluster, ...]
+READ_AT_ONCE = 4096
+"""Words, padding counted, of the sentences that are read together."""
+LONGEST_DOCUMENT = 20_000
+"""Words beyond which a document is resolved in parts, so that any length fits into memory."""
+
+
+class CorefTask(Task[Document, CorefNetwork, Clusters]):
+    """Clusters of the mentions in each document. There are no labels."""
+
+    kind = "coref"
+
+    @classmethod
+    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[Document]:
+        """The documents of a file of CoNLL-2012, or the rows of one of GAP."""
+        if format_of(cls.kind, path, files.format) == "gap":
+            return read_gap(path, tokenizer, encoding=files.encoding)
+        return read_conll_coref(path, encoding=files.encoding)
+
+    @classmethod
+    def labels_of(cls, examples: Sequence[Document]) -> Labels:
+        """None; but without any link between mentions, there is nothing to learn."""
+        if not any(len(cluster) > 1 for each in examples for cluster in each.clusters or ()):
+            where = f"{examples[0].place} and after: " if examples else ""
+            raise InputError(
+                f"{where}no document has two mentions of the same; give a file that has some"
+            )
+        return Labels(())
+
+    def prepare(self, examples: Sequence[Document]) -> list[Document]:
+        """The same, without mentions that corefer with nothing unless they are to be found."""
+        for example in examples:
+            if example.clusters is None:
+                raise InputError(f"{example.place}: has no clusters; give a file of coreference")
+        if self.config.coref.singletons:
+            return list(examples)
+        alone = sum(len(cluster) == 1 for each in examples for cluster in each.clusters or ())
+        if alone:
+            warnings.warn(
+                f"{examples[0].place} and after: mentions that corefer with nothing are left out: "
+                f"{alone:,}; --set coref.singletons=true learns them",
+                ElmoWarning,
+                stacklevel=2,
+            )
+        return [without_singletons(example) for example in examples]
+
+    def for_training(self, examples: Sequence[Document]) -> list[Document]:
+        """Long documents in segments."""
+        most = self.config.coref.segment_words
+        return [part for example in examples for part in segments(example, most)]
+
+    def make_network(self, sizes: Sizes) -> CorefNetwork:
+        """Span ranking."""
+        network = self.config.network
+        return CorefNetwork(
+            sizes,
+            self.config.coref,
+            hidden=network.hidden,
+            layers=network.layers,
+            dropout=network.dropout,
+        )
+
+    def loss(self, model: TaskModel[CorefNetwork], examples: Sequence[Document]) -> Tensor:
+        """-log p of right antecedents, and of mentions where that is wanted, mean per kept span."""
+        total = torch.zeros((), device=model.inputs.device)
+        count = 0
+        for example, words in zip(examples, read_words(model, examples), strict=True):
+            spans = self._kept(words, example.given_spans)
+            clusters = example.clusters or ()
+            numbers = torch.tensor(cluster_numbers(clusters, spans), device=total.device)
+            for antecedents in model.network.antecedents(model.network.keep(words, spans)):
+                total = total + antecedent_loss(antecedents, numbers)
+            # Of a question's document not all mentions are known.
+            if self.config.coref.mention_loss and example.question is None:
+                total = total + self.config.coref.mention_loss * mention_loss(words, clusters)
+            count += len(spans)
+        return total / count
+
+    def guess(self, model: TaskModel[CorefNetwork], examples: Sequence[Document]) -> list[Clusters]:
+        """The clusters of each document."""
+        cut = [segments(example, LONGEST_DOCUMENT) for example in examples]
+        resolved = chain.from_iterable(
+            self._resolved(model, some) for some in in_groups(chain.from_iterable(cut))
+        )
+        return [joined_parts(parts, list(islice(resolved, len(parts)))) for parts in cut]
+
+    def predict(
+        self, model: TaskModel[CorefNetwork], examples: Sequence[Document]
+    ) -> list[CorefPrediction]:
+        """The clusters of each document, with the words of their mentions."""
+        return [
+            CorefPrediction(example.words, mentions_of(clusters, example.words))
+            for example, clusters in zip(examples, self.guess(model, examples), strict=True)
+        ]
+
+    def score(
+        self, examples: Sequence[Document], guesses: Sequence[Clusters]
+    ) -> CorefScore | GapScore:
+        """The mean F1 of three measures; of GAP, the F1 of names."""
+        questions = [each.question for each in examples if each.question is not None]
+        if not questions:
+            return score_clusters([each.clusters or () for each in examples], guesses)
+        if len(questions) < len(examples):
+            raise InputError(
+                f"{examples[0].place} and after: rows of GAP and whole documents have different "
+                "scores; evaluate them apart"
+            )
+        return score_pronouns(questions, guesses)
+
+    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+        """A text, its words, or the words of each of its sentences."""
+        if isinstance(item, str):
+            tokens = tokenizer.sentences(item)
+            sentences = tuple(tuple(token.text for token in some) for some in tokens)
+            offsets = tuple((token.start, token.end) for some in tokens for token in some)
+        else:
+            sentences, offsets = sentences_of(item, place), ()
+        check_has_words(tuple(chain.from_iterable(sentences)), place)
+        text = item if isinstance(item, str) else None
+        return Given([Document(sentences, None, place)], text, offsets)
+
+    def joined(self, given: Given, predictions: Sequence[CorefPrediction]) -> CorefPrediction:
+        """The prediction, with the places of mentions in the raw text."""
+        [prediction] = predictions
+        return prediction if given.text is None else prediction.within(given.text, given.offsets)
+
+    def _kept(self, words: ReadWords, given: Sequence[Span]) -> list[Span]:
+        """The best spans that do not cross one another, and those that are given."""
+        scores = words.scores.detach()
+        places = (scores > -torch.inf).nonzero()
+        spans = [Span(start, start + width + 1) for start, width in places.tolist()]
+        order = scores[places[:, 0], places[:, 1]].sort(descending=True, stable=True).indices
+        most = max(1, round(self.config.coref.spans_per_word * len(words.attention)))
+        wanted = set(given)
+        first = [number for number, span in enumerate(spans) if span in wanted] if wanted else []
+        return [spans[number] for number in prune(spans, order.tolist(), most, first)]
+
+    def _resolved(
+        self, model: TaskModel[CorefNetwork], documents: Sequence[Document]
+    ) -> Iterator[Clusters]:
+        """The clusters of each of some documents, which are read together."""
+        for document, words in zip(documents, read_words(model, documents), strict=True):
+            spans = self._kept(words, document.given_spans)
+            kept = model.network.keep(words, spans)
+            best = map(best_antecedents, model.network.antecedents(kept))
+            alone = (kept.scores > 0).tolist() if self.config.coref.singletons else None
+            yield linked_clusters(spans, list(chain.from_iterable(best)), alone)
+
+
+def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Documents in lists, each of no more words than the longest document may have."""
+    group: list[Document] = []
+    room = LONGEST_DOCUMENT
+    for document in documents:
+        size = size_of(document)
+        if group and size > room:
+            yield group
+            group, room = [], LONGEST_DOCUMENT
+        group.append(document)
+        room -= size
+    if group:
+        yield group
+
+
+def joined_parts(parts: Sequence[Document], clusters: Sequence[Clusters]) -> Clusters:
+    """The clusters of a document out of those of its parts."""
+    begins = accumulate(map(size_of, parts[:-1]), initial=0)
+    return tuple(
+        tuple(span.moved(begin) for span in cluster)
+        for begin, own in zip(begins, clusters, strict=True)
+        for cluster in own
+    )
+
+
+def read_words(
+    model: TaskModel[CorefNetwork], documents: Sequence[Document]
+) -> Iterator[ReadWords]:
+    """What the network knows of the words of each document, in their order.
+
+    Sentences of similar length are read together, whichever document they are of.
+    """
+    sentences = [words for document in documents for words in document.sentences]
+    lengths = [len(words) for words in sentences]
+    batches = batch_by_length(lengths, READ_AT_ONCE, len(sentences))
+    parts = [
+        model.network.read(model.inputs([sentences[number] for number in batch]))
+        for batch in batches
+    ]
+    # Where the words of each sentence are in what was read.
+    starts, total = [0] * len(sentences), 0
+    for number in chain.from_iterable(batches):
+        starts[number] = total
+        total += lengths[number]
+    joined = [torch.cat(part) for part in zip(*parts, strict=True)]
+    number = 0
+    for document in documents:
+        some = range(number, number + len(document.sentences))
+        number = some.stop
+        rows = [row for n in some for row in range(starts[n], starts[n] + lengths[n])]
+        places = torch.tensor(rows, device=joined[0].device)
+        yield ReadWords(*(part.index_select(0, places) for part in joined))
+
+
+def mention_loss(words: ReadWords, clusters: Sequence[Cluster]) -> Tensor:
+    """-log p of each span being a mention or none, summed; a scalar."""
+    right = torch.zeros(words.scores.shape, device=words.scores.device)
+    for start, end in chain.from_iterable(clusters):
+        if end - start <= right.shape[1]:
+            right[start, end - start - 1] = 1.0
+    there = words.scores > -torch.inf
+    return functional.binary_cross_entropy_with_logits(
+        words.scores[there], right[there], reduction="sum"
+    )
+
+
+def sentences_of(item: Any, place: str) -> tuple[Words, ...]:
+    """Sentences of words: those given, or the one that is."""
+    if isinstance(item, Sequence):
+        if all(isinstance(word, str) for word in item):
+            return (tuple(item),) if item else ()
+        if all(isinstance(some, Sequence) and not isinstance(some, str) for some in item):
+            sentences = tuple(tuple(some) for some in item if some)
+            if all(isinstance(word, str) for some in sentences for word in some):
+                return sentences
+    raise InputError(f"{place}: is {short(item)}; give a text, or a list of words or of sentences")

@@ -1,0 +1,111 @@
+"""GAP (Webster et al. 2018): texts with a pronoun, and two names that it may stand for.
+
+A TSV with a header. Offsets are in characters; the texts are raw, and split by a tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from elmokit.errors import FormatError, InputError
+from elmokit.tasks.coref.documents import Document, PronounQuestion, Span, make_clusters
+from elmokit.tasks.files.lines import ENCODING, read_lines
+from elmokit.tasks.files.rows import Row, tsv_rows
+from elmokit.text.tokenizer import Token, Tokenizer
+
+FEMININE = ("she", "her", "hers", "herself")
+MASCULINE = ("he", "him", "his", "himself")
+TRUTH = {"true": True, "false": False}
+NEEDED = (
+    "ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset",
+    "B-coref",
+)  # fmt: skip
+
+
+def read_gap(path: str | Path, tokenizer: Tokenizer, *, encoding: str = ENCODING) -> list[Document]:
+    """The rows of a file, each a document with a question.
+
+    Args:
+        path: The file.
+        tokenizer: Splits the texts into sentences and words.
+        encoding: How the file writes characters as bytes.
+    """
+    rows = tsv_rows(read_lines(path, encoding), header=True)
+    documents = [_document(row, tokenizer) for row in rows]
+    if not documents:
+        raise InputError(
+            f"{path}: holds no row but the names of columns; name a file that has some"
+        )
+    return documents
+
+
+def _document(row: Row, tokenizer: Tokenizer) -> Document:
+    values = _values(row)
+    sentences = tokenizer.sentences(values["Text"])
+    tokens = [token for sentence in sentences for token in sentence]
+    pronoun, first, second = (
+        _span(row.place, values, name, tokens) for name in ("Pronoun", "A", "B")
+    )
+    question = PronounQuestion(
+        pronoun,
+        first,
+        second,
+        _truth(row.place, values, "A-coref"),
+        _truth(row.place, values, "B-coref"),
+        _is_feminine(row.place, values["Pronoun"]),
+    )
+    names = [name for name, is_it in zip((first, second), question[3:5], strict=True) if is_it]
+    return Document(
+        sentences=tuple(tuple(token.text for token in sentence) for sentence in sentences),
+        clusters=make_clusters([[pronoun, *names]]) if names else (),
+        place=row.place,
+        name=values["ID"],
+        question=question,
+    )
+
+
+def _values(row: Row) -> dict[str, str]:
+    missing = [name for name in NEEDED if name not in row.names]
+    if missing:
+        raise InputError(
+            f"{row.named_at}: has no column {missing[0]!r}; a .tsv for coreference has the columns "
+            f"of GAP, which are {', '.join(NEEDED)}"
+        )
+    return dict(zip(row.names, row.values, strict=True))
+
+
+def _span(place: str, values: dict[str, str], name: str, tokens: Sequence[Token]) -> Span:
+    """The words that a name, given by its characters, is of."""
+    given, offset = values[name], values[f"{name}-offset"]
+    start = int(offset) if offset.isdecimal() else -1
+    found = values["Text"][start : start + len(given)] if start >= 0 else ""
+    if not given.strip() or found != given:
+        raise FormatError(
+            f"{place}: {name} is {given!r:.40}, but the text has {found!r:.40} at its offset "
+            f"{offset}; mend the row"
+        )
+    touched = [
+        number
+        for number, token in enumerate(tokens)
+        if token.start < start + len(given) and token.end > start
+    ]
+    return Span(touched[0], touched[-1] + 1)
+
+
+def _truth(place: str, values: dict[str, str], name: str) -> bool:
+    try:
+        return TRUTH[values[name].strip().lower()]
+    except KeyError:
+        raise FormatError(
+            f"{place}: {name} is {values[name]!r}; it must be TRUE or FALSE"
+        ) from None
+
+
+def _is_feminine(place: str, pronoun: str) -> bool:
+    if pronoun.lower() not in (*FEMININE, *MASCULINE):
+        raise FormatError(
+            f"{place}: the pronoun is {pronoun!r:.40}; use one of "
+            f"{', '.join((*MASCULINE, *FEMININE))}"
+        )
+    return pronoun.lower() in FEMININE

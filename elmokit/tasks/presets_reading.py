@@ -1,0 +1,29 @@
+"""The presets of the task that reads: settings by table and name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SMALL_READER: dict[str, dict[str, Any]] = {
+    "inputs": {"characters": True, "elmo_dropout": 0.3, "dropout": 0.2, "mix_penalty": 0.001},
+    "network": {"name": "reader", "hidden": 64, "dropout": 0.2, "answer_lstms": False},
+    "training": {
+        "epochs": 5,
+        "patience": 2,
+        "batch_tokens": 2048,
+        "batch_examples": 16,
+        "learning_rate": 0.002,
+        "rate_factor": 0.5,
+    },
+}
+PAPER_READER: dict[str, dict[str, Any]] = {
+    "inputs": {"characters": True, "elmo": "both", "dropout": 0.2, "variational": True},
+    "network": {"name": "reader", "hidden": 90, "dropout": 0.2, "answer_lstms": False},
+    "training": {
+        "epochs": 40,
+        "patience": 5,
+        "batch_tokens": 4096,
+        "batch_examples": 9,
+        "rate_factor": 0.5,
+    },
+}

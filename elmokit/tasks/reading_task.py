@@ -1,0 +1,295 @@
+"""The task that reads: questions about a text, answered with words of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmokit.errors import InputError
+from elmokit.tasks.config import FilesConfig, TaskConfig
+from elmokit.tasks.files.reading import format_of
+from elmokit.tasks.files.squad import read_squad
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.passages import Passage, Question, read_passage
+from elmokit.tasks.reader import Reader
+from elmokit.tasks.reading_inputs import Piece, Reading, reading_of
+from elmokit.tasks.reading_spans import (
+    SpanScores,
+    Window,
+    WordSpan,
+    best_spans,
+    right_spans,
+    shared_loss,
+    windows_of,
+)
+from elmokit.tasks.squad_scores import AnswerScore, score_answers
+from elmokit.tasks.task import Given, Task, TaskModel, words_of
+from elmokit.tasks.word_vectors import Sizes
+from elmokit.text.characters import short
+from elmokit.text.tokenizer import Tokenizer
+
+MOST_QUESTIONS = 10
+"""Questions about one text that are trained on together: those of a book would fill the memory."""
+WORDS_AT_ONCE = 16384
+"""Words of windows that are only read at once, each counted for every question about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPrediction:
+    """The answer to a question: text[start:end] of what was asked about."""
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+    """Among all spans of words that could be answers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "answer": self.answer,
+            "start": self.start,
+            "end": self.end,
+            "probability": self.probability,
+        }
+
+
+class Candidate(NamedTuple):
+    """The best span of one window for one question."""
+
+    score: float
+    total: float  # log of the sum over all spans of the window
+    span: WordSpan  # in the whole text
+
+
+Answers = tuple[AnswerPrediction, ...]
+"""One for each question about a text."""
+
+
+class ReadingTask(Task[Passage, Reader, Answers]):
+    """Answers to questions: spans of the text that they are about.
+
+    An example is a text with all its questions: it is encoded once for all of them.
+    """
+
+    kind = "reading"
+
+    def __init__(self, config: TaskConfig, labels: Labels) -> None:
+        super().__init__(config, labels)
+        self._last: tuple[str, Passage] | None = None  # what was split last, and by what
+
+    @classmethod
+    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[Passage]:
+        """The paragraphs of a SQuAD file."""
+        format_of(cls.kind, path, files.format)
+        return read_squad(
+            path, tokenizer, encoding=files.encoding, skip_bad_questions=files.skip_bad_rows
+        )
+
+    @classmethod
+    def labels_of(cls, examples: Sequence[Passage]) -> Labels:
+        """None: the answers are in the texts."""
+        del examples
+        return Labels(())
+
+    @classmethod
+    def group_of(cls, example: Passage) -> Hashable:
+        """Its text, which may be in a file twice."""
+        return example.text
+
+    def prepare(self, examples: Sequence[Passage]) -> list[Passage]:
+        """The same, those with many questions in parts; each question being answered."""
+        for passage in examples:
+            for question in passage.questions:
+                if not question.answers:
+                    raise InputError(
+                        f"{passage.place}, question {question.id}: has no answer; give a file of "
+                        "answered questions"
+                    )
+        return [part for passage in examples for part in in_parts(passage)]
+
+    def make_network(self, sizes: Sizes) -> Reader:
+        """BiDAF with self-attention."""
+        network = self.config.network
+        return Reader(
+            sizes,
+            hidden=network.hidden,
+            dropout=network.dropout,
+            answer_lstms=network.answer_lstms,
+        )
+
+    def windows(self, passage: Passage) -> list[Window]:
+        """The windows that a text is read in."""
+        network = self.config.network
+        return windows_of(len(passage.offsets), network.window, network.overlap)
+
+    def loss(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> Tensor:
+        """-log p of the answers' first and last words, the mean over questions."""
+        questions = [question for passage in examples for question in passage.questions]
+        pieces = list(self.training_pieces(examples))
+        reading = reading_of(model.inputs, pieces, questions)
+        scores = scores_of(model.network, reading)
+        starts, ends = right_words(pieces, questions, scores.mask)
+        rows = reading.asked_rows.tolist()
+        losses = shared_loss(scores.start, starts, scores.mask, rows)
+        losses = losses + shared_loss(scores.end, ends, scores.mask, rows)
+        return losses.mean()
+
+    def training_pieces(self, examples: Sequence[Passage]) -> Iterator[Piece]:
+        """What a training step reads: of each question the windows with an answer, and one without.
+
+        The one without is drawn by torch's generator.
+        """
+        number = 0
+        for passage in examples:
+            windows = self.windows(passage)
+            asked: list[list[int]] = [[] for _ in windows]
+            for question in passage.questions:
+                for chosen in training_windows(right_spans(question, windows), len(windows)):
+                    asked[chosen].append(number)
+                number += 1
+            for window, numbers in zip(windows, asked, strict=True):
+                if numbers:
+                    yield Piece(passage, window, tuple(numbers))
+
+    def guess(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> list[Answers]:
+        """The best answer to each question, over all windows of its text."""
+        questions = [question for passage in examples for question in passage.questions]
+        found: list[list[Candidate]] = [[] for _ in questions]
+        for pieces in some_at_once(self.all_pieces(examples)):
+            for number, candidate in self.candidates(model, pieces, questions):
+                found[number].append(candidate)
+        candidates = iter(found)
+        return [
+            tuple(answer_of(passage, next(candidates)) for _ in passage.questions)
+            for passage in examples
+        ]
+
+    def predict(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> list[Answers]:
+        """The same, which knows its probability."""
+        return self.guess(model, examples)
+
+    def all_pieces(self, examples: Sequence[Passage]) -> Iterator[Piece]:
+        """Every window of every text, for all questions about it."""
+        number = 0
+        for passage in examples:
+            numbers = tuple(range(number, number + len(passage.questions)))
+            number += len(numbers)
+            for window in self.windows(passage):
+                yield Piece(passage, window, numbers)
+
+    def candidates(
+        self, model: TaskModel[Reader], pieces: Sequence[Piece], questions: Sequence[Question]
+    ) -> Iterator[tuple[int, Candidate]]:
+        """The best span of each window for each question about it, whose number comes with it."""
+        reading = reading_of(model.inputs, pieces, questions)
+        best = best_spans(scores_of(model.network, reading), self.config.network.longest_answer)
+        begins = [piece.window.first for piece in pieces for _ in piece.asked]
+        rows = zip(*(part.tolist() for part in best), strict=True)
+        asked = chain.from_iterable(piece.asked for piece in pieces)
+        for number, begin, (score, first, last, total) in zip(asked, begins, rows, strict=True):
+            yield number, Candidate(score, total, (begin + first, begin + last + 1))
+
+    def score(self, examples: Sequence[Passage], guesses: Sequence[Answers]) -> AnswerScore:
+        """Exact match and F1."""
+        questions = [question for passage in examples for question in passage.questions]
+        return score_answers(questions, [each.answer for answers in guesses for each in answers])
+
+    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+        """A question, and the text that it is about."""
+        if isinstance(item, str) or not isinstance(item, Sequence) or len(item) != 2:
+            raise InputError(f"{place}: is {short(item)}; write (question, text)")
+        asked, text = item
+        if not isinstance(text, str):
+            raise InputError(f"{place}: asks about {short(text)}; give a text")
+        passage = self._passage(text, tokenizer, place)
+        if not passage.offsets:
+            raise InputError(f"{place}: asks about a text that has no words; give one that has")
+        words = words_of(asked, tokenizer, place)
+        if not words:
+            raise InputError(f"{place}: the question has no words; ask something")
+        return Given([replace(passage, questions=(Question(place, words),))], text)
+
+    def _passage(self, text: str, tokenizer: Tokenizer, place: str) -> Passage:
+        """A text that is asked about; most questions are about the same as the one before."""
+        if self._last is None or (self._last[0], self._last[1].text) != (tokenizer.name, text):
+            self._last = tokenizer.name, read_passage(text, tokenizer, place)
+        return replace(self._last[1], place=place)
+
+    def joined(self, given: Given, predictions: Sequence[Answers]) -> AnswerPrediction:
+        """The one answer."""
+        del given
+        [[answer]] = predictions
+        return answer
+
+
+def in_parts(passage: Passage) -> list[Passage]:
+    """A text with its questions; several times, if there are many."""
+    questions = passage.questions
+    return [
+        replace(passage, questions=questions[start : start + MOST_QUESTIONS])
+        for start in range(0, len(questions), MOST_QUESTIONS)
+    ]
+
+
+def training_windows(right: Iterable[int], windows: int) -> list[int]:
+    """The windows that hold an answer, and one of the others, where there is one."""
+    holding = list(right)
+    others = [number for number in range(windows) if number not in holding]
+    if others:
+        holding.append(others[int(torch.randint(len(others), ()))])
+    return sorted(holding)
+
+
+def right_words(
+    pieces: Sequence[Piece], questions: Sequence[Question], mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Where answers begin, and their last words: (rows, words) bool each."""
+    starts, ends = torch.zeros_like(mask), torch.zeros_like(mask)
+    windows: dict[int, list[tuple[int, Window]]] = {}
+    rows = ((number, piece.window) for piece in pieces for number in piece.asked)
+    for row, (number, window) in enumerate(rows):
+        windows.setdefault(number, []).append((row, window))
+    for number, read in windows.items():
+        spans = right_spans(questions[number], [window for _, window in read])
+        for place, those in spans.items():
+            for first, end in those:
+                starts[read[place][0], first] = True
+                ends[read[place][0], end - 1] = True
+    return starts, ends
+
+
+def scores_of(network: Reader, reading: Reading) -> SpanScores:
+    """What a network makes of what it reads."""
+    return network(reading.windows, reading.questions, reading.window_rows, reading.asked_rows)
+
+
+def some_at_once(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Pieces in their order, as many at once as there is room for; at least one."""
+    some: list[Piece] = []
+    words = 0
+    for piece in pieces:
+        if some and words + piece.size > WORDS_AT_ONCE:
+            yield some
+            some, words = [], 0
+        some.append(piece)
+        words += piece.size
+    if some:
+        yield some
+
+
+def answer_of(passage: Passage, candidates: Sequence[Candidate]) -> AnswerPrediction:
+    """The best span of all windows of a text."""
+    best = max(candidates, key=lambda candidate: candidate.score)
+    start, end = passage.between(*best.span)
+    highest = max(candidate.total for candidate in candidates)
+    total = math.fsum(math.exp(candidate.total - highest) for candidate in candidates)
+    probability = math.exp(best.score - highest) / total
+    return AnswerPrediction(passage.text[start:end], start, end, probability)

@@ -1,0 +1,173 @@
+"""How good answers are: exact match and F1, as the official evaluation of SQuAD v1.1 counts them.
+
+Numbers are shares from 0 to 1; only what `describe` and `table` say is in percent.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from elmokit.errors import InputError
+from elmokit.plurals import counted
+from elmokit.tasks.passages import Question
+from elmokit.tasks.scores import aligned
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how")
+OTHER = "other"
+
+
+class Match(NamedTuple):
+    """How near one answer is to what people answered."""
+
+    exact: float  # 1 or 0
+    f1: float
+
+
+class Answered(NamedTuple):
+    """How some questions were answered."""
+
+    questions: int
+    exact: float  # summed over the questions
+    f1: float  # likewise
+
+    @property
+    def exact_match(self) -> float:
+        """The share of answers that are what somebody answered, word for word."""
+        return self.exact / self.questions if self.questions else 0.0
+
+    @property
+    def mean_f1(self) -> float:
+        """The mean F1 of their words."""
+        return self.f1 / self.questions if self.questions else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "f1": self.mean_f1,
+            "exact_match": self.exact_match,
+            "questions": self.questions,
+        }
+
+
+@dataclass(frozen=True)
+class AnswerScore:
+    """Exact match and F1 of answers, by the word that asks."""
+
+    by_question_word: Mapping[str, Answered]
+
+    @property
+    def total(self) -> Answered:
+        """Of all questions."""
+        return _sum(self.by_question_word.values())
+
+    @property
+    def main(self) -> float:
+        """The mean F1."""
+        return self.total.mean_f1
+
+    def describe(self) -> str:
+        """One line."""
+        total = self.total
+        return (
+            f"F1 {total.mean_f1:.2%}, exact match {total.exact_match:.2%} "
+            f"({counted(total.questions, 'question')})"
+        )
+
+    def table(self) -> str:
+        """A row of F1 and exact match for each word that asks, and one for all."""
+        rows = {**self.by_question_word, "all": self.total}
+        return aligned(
+            [
+                ["question", "F1", "exact match", "questions"],
+                *(
+                    [name, f"{each.mean_f1:.2%}", f"{each.exact_match:.2%}", f"{each.questions:,}"]
+                    for name, each in rows.items()
+                ),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        words = {name: each.to_dict() for name, each in self.by_question_word.items()}
+        return self.total.to_dict() | {"by_question_word": words}
+
+
+def score_answers(questions: Sequence[Question], answers: Sequence[str]) -> AnswerScore:
+    """Compare answers with those of people, one for each question."""
+    if len(questions) != len(answers):
+        raise InputError(
+            f"got {counted(len(answers), 'answer')} to {counted(len(questions), 'question')}; "
+            "give one for each"
+        )
+    if not questions:
+        raise InputError("there are no questions to score; give at least one")
+    found: dict[str, list[Answered]] = {name: [] for name in (*QUESTION_WORDS, OTHER)}
+    for question, answer in zip(questions, answers, strict=True):
+        match = best_match(answer, [each.text for each in question.answers])
+        found[question_word(question)].append(Answered(1, *match))
+    return AnswerScore({name: _sum(each) for name, each in found.items() if each})
+
+
+def best_match(answer: str, right: Iterable[str]) -> Match:
+    """Exact match and F1 with the nearest right answer, each the best by itself.
+
+    >>> best_match("the Tower", ["Eiffel Tower", "tower."])
+    Match(exact=1.0, f1=1.0)
+    """
+    given = normalised(answer)
+    wanted = [normalised(each) for each in right]
+    return Match(
+        max((float(given == each) for each in wanted), default=0.0),
+        max((f1_of_words(given, each) for each in wanted), default=0.0),
+    )
+
+
+def normalised(answer: str) -> str:
+    """An answer in lower case, without punctuation and articles, one blank between words.
+
+    >>> normalised(" The U.S. — a  country!")
+    'us — country'
+    """
+    plain = answer.lower().translate(WITHOUT_PUNCTUATION)
+    return " ".join(ARTICLES.sub(" ", plain).split())
+
+
+def f1_of_words(given: str, right: str) -> float:
+    """F1 of the words that two normalised answers share, each as often as it is in both.
+
+    Two answers of which nothing is left share no word: 0, though they match exactly.
+
+    >>> f1_of_words("new york city", "york")
+    0.5
+    """
+    given_words, right_words = given.split(), right.split()
+    shared = (Counter(given_words) & Counter(right_words)).total()
+    if not shared:
+        return 0.0
+    return 2 * shared / (len(given_words) + len(right_words))
+
+
+def question_word(question: Question) -> str:
+    """The first word of a question that asks.
+
+    >>> question_word(Question("1", ("In", "Which", "year", "?")))
+    'which'
+    """
+    lowered = (word.lower() for word in question.words)
+    return next((word for word in lowered if word in QUESTION_WORDS), OTHER)
+
+
+def _sum(each: Iterable[Answered]) -> Answered:
+    parts = list(each)
+    return Answered(
+        sum(one.questions for one in parts),
+        sum(one.exact for one in parts),
+        sum(one.f1 for one in parts),
+    )

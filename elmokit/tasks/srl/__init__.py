@@ -1,0 +1,1 @@
+"""Who did what to whom: deep highway LSTMs that tag the arguments of predicates."""

@@ -1,0 +1,137 @@
+"""What is found in a sentence or a text: predicates, and their arguments with their places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from elmokit.tasks.examples import Words
+from elmokit.tasks.predictions import Offsets
+from elmokit.tasks.srl.propositions import VERB
+from elmokit.tasks.tags import Span, spans
+
+
+class TaggedWords(NamedTuple):
+    """The tags of a sentence beside one predicate."""
+
+    names: tuple[str, ...]
+    log_probabilities: tuple[float, ...]  # one for each word
+
+
+class FoundArgument(NamedTuple):
+    """A phrase and its role."""
+
+    role: str
+    text: str  # as it stands in the raw text; without one, its words with blanks between them
+    first_word: int  # its words are words[first_word:end_word]
+    end_word: int
+    start: int | None  # text[start:end] of the raw text; None where words were given
+    end: int | None
+    probability: float  # of the tags of all its words
+
+
+class FoundPredicate(NamedTuple):
+    """A predicate and its arguments."""
+
+    text: str
+    word: int  # its number
+    start: int | None
+    end: int | None
+    probability: float | None  # None where it was given
+    arguments: tuple[FoundArgument, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return self._asdict() | {"arguments": [each._asdict() for each in self.arguments]}
+
+    def moved(self, by: int) -> FoundPredicate:
+        """The same where so many words stand before."""
+        arguments = (
+            each._replace(first_word=each.first_word + by, end_word=each.end_word + by)
+            for each in self.arguments
+        )
+        return self._replace(word=self.word + by, arguments=tuple(arguments))
+
+    def within(self, text: str, offsets: Sequence[Offsets]) -> FoundPredicate:
+        """The same with all places in a raw text, of which `offsets` has those of all words."""
+        start, end = offsets[self.word]
+        arguments = tuple(_within(each, text, offsets) for each in self.arguments)
+        return self._replace(text=text[start:end], start=start, end=end, arguments=arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class RolePrediction:
+    """The predicates of a sentence or a text, in their order."""
+
+    words: Words
+    predicates: tuple[FoundPredicate, ...]
+    offsets: tuple[Offsets, ...] | None = None
+    """Where each word stands in the raw text; None where words were given."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        values: dict[str, Any] = {"words": list(self.words)}
+        if self.offsets is not None:
+            values["offsets"] = [list(each) for each in self.offsets]
+        return values | {"predicates": [each.to_dict() for each in self.predicates]}
+
+    def to_text(self) -> str:
+        """A line for each predicate: the words, with brackets around it and its arguments.
+
+        >>> he = FoundArgument("ARG0", "He", 0, 1, None, None, 1.0)
+        >>> sold = FoundPredicate("sold", 1, None, None, None, (he,))
+        >>> RolePrediction(("He", "sold", "."), (sold,)).to_text()
+        '[ARG0 He] [V sold] .'
+        """
+        return "\n".join(self._line(each) for each in self.predicates)
+
+    def _line(self, predicate: FoundPredicate) -> str:
+        """The words, with brackets around a predicate and its arguments."""
+        words = list(self.words)
+        marked = [(each.role, each.first_word, each.end_word) for each in predicate.arguments]
+        for role, first, end in ((VERB, predicate.word, predicate.word + 1), *marked):
+            words[first] = f"[{role} {words[first]}"
+            words[end - 1] += "]"
+        return " ".join(words)
+
+
+def joined_sentences(sentences: Sequence[RolePrediction]) -> RolePrediction:
+    """The predictions of sentences that follow one another, in one."""
+    words: list[str] = []
+    predicates: list[FoundPredicate] = []
+    for sentence in sentences:
+        predicates += [each.moved(len(words)) for each in sentence.predicates]
+        words += sentence.words
+    return RolePrediction(tuple(words), tuple(predicates))
+
+
+def within_text(
+    prediction: RolePrediction, text: str, offsets: tuple[Offsets, ...]
+) -> RolePrediction:
+    """The same with all places in the raw text."""
+    predicates = tuple(each.within(text, offsets) for each in prediction.predicates)
+    return RolePrediction(prediction.words, predicates, offsets)
+
+
+def found_predicate(
+    words: Words, number: int, tagged: TaggedWords, probability: float | None
+) -> FoundPredicate:
+    """A predicate with the arguments that tags stand for, without places in a text."""
+    arguments = tuple(
+        found_argument(words, span, tagged) for span in spans(tagged.names) if span.type != VERB
+    )
+    return FoundPredicate(words[number], number, None, None, probability, arguments)
+
+
+def found_argument(words: Words, span: Span, tagged: TaggedWords) -> FoundArgument:
+    """An argument, without its place in a text."""
+    role, start, end = span
+    probability = math.exp(math.fsum(tagged.log_probabilities[start:end]))
+    return FoundArgument(role, " ".join(words[start:end]), start, end, None, None, probability)
+
+
+def _within(argument: FoundArgument, text: str, offsets: Sequence[Offsets]) -> FoundArgument:
+    start, end = offsets[argument.first_word][0], offsets[argument.end_word - 1][1]
+    return argument._replace(text=text[start:end], start=start, end=end)

@@ -1,0 +1,255 @@
+"""The task of semantic roles: who does what to whom, for each predicate of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmokit.errors import InputError
+from elmokit.tasks.config import FilesConfig
+from elmokit.tasks.files.props import PropsFormat, read_props
+from elmokit.tasks.files.reading import format_of
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.scores import Accuracy, score_words
+from elmokit.tasks.srl.bio import best_bio_tags
+from elmokit.tasks.srl.predictions import (
+    RolePrediction,
+    TaggedWords,
+    found_predicate,
+    joined_sentences,
+    within_text,
+)
+from elmokit.tasks.srl.propositions import (
+    VERB,
+    Proposition,
+    RoleSentence,
+    WithPredicates,
+    in_parts,
+    tags_of,
+    with_found,
+    with_given,
+)
+from elmokit.tasks.srl.role_tagger import Predicates, RoleTagger, finder_loss, role_loss
+from elmokit.tasks.srl.scores import RoleScore, found_predicates, score_roles
+from elmokit.tasks.tags import OUTSIDE, entity_tag, scheme_tags, spans
+from elmokit.tasks.task import Given, Task, TaskModel, words_of
+from elmokit.tasks.word_vectors import Sizes, WordVectors
+from elmokit.text.tokenizer import Tokenizer
+
+WORDS_AT_ONCE = 8192
+"""Words that are tagged at once where nothing is learnt, counted once for each predicate."""
+
+
+class RoleGuess(NamedTuple):
+    """What is said of a sentence."""
+
+    predicates: tuple[int, ...]  # those that are found
+    tags: tuple[tuple[str, ...], ...]  # BIO, for each of the predicates that are given
+
+
+class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
+    """The arguments of predicates.
+
+    An example is a sentence with all its predicates: its vectors are made once for all of them.
+    """
+
+    kind = "srl"
+
+    @classmethod
+    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[RoleSentence]:
+        """The sentences of a PropBank file, or of one of CoNLL-2012."""
+        del tokenizer
+        format: PropsFormat = (
+            "propbank" if format_of(cls.kind, path, files.format) == "propbank" else "conll2012"
+        )
+        return read_props(path, format, encoding=files.encoding)
+
+    @classmethod
+    def labels_of(cls, examples: Sequence[RoleSentence]) -> Labels:
+        """The BIO tags of all roles that occur."""
+        roles = {phrase.type for each in propositions_of(examples) for phrase in each.phrases}
+        return Labels(scheme_tags(sorted(roles), "BIO"))
+
+    @classmethod
+    def group_of(cls, example: RoleSentence) -> Hashable:
+        """Its words: a sentence may be in a file twice."""
+        return example.words
+
+    def prepare(self, examples: Sequence[RoleSentence]) -> list[RoleSentence]:
+        """The same, with at least one predicate. An unknown role is one that is never found."""
+        for example in examples:
+            if example.propositions is None:
+                raise InputError(f"{example.place}: has no roles; give a file of semantic roles")
+        if not any(example.propositions for example in examples):
+            where = f"{examples[0].place} and after: " if examples else ""
+            raise InputError(f"{where}no word is a predicate; give a file that has some")
+        return list(examples)
+
+    def for_training(self, examples: Sequence[RoleSentence]) -> list[RoleSentence]:
+        """Sentences with very many predicates in parts."""
+        most = self.config.training.batch_tokens
+        return [part for example in examples for part in in_parts(example, most)]
+
+    def make_network(self, sizes: Sizes) -> RoleTagger:
+        """A deep alternating highway LSTM, and a small one that finds predicates."""
+        network = self.config.network
+        return RoleTagger(
+            sizes,
+            len(self.labels),
+            hidden=network.hidden,
+            layers=network.layers,
+            dropout=network.dropout,
+        )
+
+    def loss(self, model: TaskModel[RoleTagger], examples: Sequence[RoleSentence]) -> Tensor:
+        """-log p of tags, the mean over words; and of which words are predicates, likewise."""
+        words = model.inputs([example.words for example in examples])
+        right = right_predicates(examples, words.mask)
+        loss = finder_loss(model.network.find(words), right, words.mask)
+        predicates = predicates_of(examples, words.mask.device)
+        if not len(predicates.sentences):
+            return loss
+        mask = words.mask[predicates.sentences]
+        emissions = model.network(words, predicates)
+        return loss + role_loss(emissions, self._right_tags(examples, mask), mask)
+
+    def _right_tags(self, examples: Sequence[RoleSentence], mask: Tensor) -> Tensor:
+        """The numbers of the tags of each word beside each predicate, (predicates, words)."""
+        rows = [
+            self.labels.numbers(tags_of(each.phrases, len(example.words)), example.place)
+            for example in examples
+            for each in example.propositions or ()
+        ]
+        tags = torch.zeros(mask.shape, dtype=torch.long)
+        tags[mask.cpu()] = torch.tensor(list(chain.from_iterable(rows)))
+        return tags.to(mask.device)
+
+    def guess(
+        self, model: TaskModel[RoleTagger], examples: Sequence[RoleSentence]
+    ) -> list[RoleGuess]:
+        """The predicates that are found, and the best tags beside those that are given."""
+        words = model.inputs([example.words for example in examples])
+        odds = model.network.find(words)
+        tagged = self._tagged(model, words, predicates_of(examples, odds.device))
+        return [
+            RoleGuess(
+                tuple(row.nonzero().squeeze(1).tolist()),
+                tuple(each.names for each in islice(tagged, len(example.propositions or ()))),
+            )
+            for example, row in zip(examples, odds > 0, strict=True)
+        ]
+
+    def predict(
+        self, model: TaskModel[RoleTagger], examples: Sequence[RoleSentence]
+    ) -> list[RolePrediction]:
+        """The predicates of each sentence, given or found, with their arguments."""
+        words = model.inputs([example.words for example in examples])
+        probabilities = model.network.find(words).double().sigmoid().tolist()
+        asked = [
+            with_found(example, row) for example, row in zip(examples, probabilities, strict=True)
+        ]
+        tagged = self._tagged(model, words, predicates_of(asked, words.mask.device))
+        return [
+            RolePrediction(
+                example.words,
+                tuple(
+                    found_predicate(
+                        example.words,
+                        each.predicate,
+                        next(tagged),
+                        row[each.predicate] if given.propositions is None else None,
+                    )
+                    for each in example.propositions or ()
+                ),
+            )
+            for example, given, row in zip(asked, examples, probabilities, strict=True)
+        ]
+
+    def _tagged(
+        self, model: TaskModel[RoleTagger], words: WordVectors, predicates: Predicates
+    ) -> Iterator[TaggedWords]:
+        """The best legal tags beside each predicate, some predicates at once."""
+        step = max(1, WORDS_AT_ONCE // max(1, words.mask.shape[1]))
+        for start in range(0, len(predicates.sentences), step):
+            some = Predicates(*(part[start : start + step] for part in predicates))
+            scores = model.network(words, some).log_softmax(-1)
+            found = best_bio_tags(scores, words.mask[some.sentences])
+            for row, numbers in zip(scores, found, strict=True):
+                chosen = row[torch.arange(len(numbers)), numbers].tolist()
+                names = tuple(self.labels.names[number] for number in numbers)
+                yield TaggedWords(names, tuple(chosen))
+
+    def score(self, examples: Sequence[RoleSentence], guesses: Sequence[RoleGuess]) -> RoleScore:
+        """F1 of arguments, as the CoNLL evaluation counts."""
+        return score_roles(
+            [each.phrases for each in propositions_of(examples)],
+            [spans(tags) for guess in guesses for tags in guess.tags],
+            found_predicates(
+                [example.predicates for example in examples],
+                [guess.predicates for guess in guesses],
+            ),
+        )
+
+    def confusion(self, examples: Sequence[RoleSentence], guesses: Sequence[RoleGuess]) -> Accuracy:
+        """What the roles of words were taken for."""
+        expected = [
+            roles_of(tags_of(each.phrases, len(example.words)))
+            for example in examples
+            for each in example.propositions or ()
+        ]
+        predicted = [roles_of(tags) for guess in guesses for tags in guess.tags]
+        names = {VERB, *chain.from_iterable(expected), *chain.from_iterable(predicted)}
+        labels = Labels((OUTSIDE, *sorted(names - {OUTSIDE})))
+        return score_words(labels, expected, predicted)
+
+    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+        """A text, or the words of one sentence; its predicates may be given with it."""
+        asked = item.text if isinstance(item, WithPredicates) else item
+        tokens = tokenizer.sentences(asked) if isinstance(asked, str) else []
+        sentences = [tuple(token.text for token in some) for some in tokens]
+        if not isinstance(asked, str):
+            sentences = [words_of(asked, tokenizer, place)]
+        examples = [RoleSentence(words, None, place) for words in sentences if words]
+        if isinstance(item, WithPredicates):
+            examples = with_given(examples, item.predicates, place)
+        offsets = ((token.start, token.end) for some in tokens for token in some)
+        return Given(examples, asked if isinstance(asked, str) else None, tuple(offsets))
+
+    def joined(self, given: Given, predictions: Sequence[RolePrediction]) -> RolePrediction:
+        """The sentences of a text in one."""
+        whole = joined_sentences(predictions)
+        return whole if given.text is None else within_text(whole, given.text, given.offsets)
+
+
+def propositions_of(examples: Sequence[RoleSentence]) -> list[Proposition]:
+    """Those of all sentences."""
+    return [each for example in examples for each in example.propositions or ()]
+
+
+def predicates_of(examples: Sequence[RoleSentence], device: torch.device) -> Predicates:
+    """The predicates of a batch whose arguments are asked for."""
+    counts = [len(example.propositions or ()) for example in examples]
+    positions = [each.predicate for each in propositions_of(examples)]
+    sentences = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts, dtype=torch.long))
+    return Predicates(
+        sentences.to(device), torch.tensor(positions, dtype=torch.long, device=device)
+    )
+
+
+def right_predicates(examples: Sequence[RoleSentence], mask: Tensor) -> Tensor:
+    """Which words are predicates, (sentences, words) bool."""
+    right = torch.zeros(mask.shape, dtype=torch.bool)
+    for row, example in zip(right, examples, strict=True):
+        row[list(example.predicates)] = True
+    return right.to(mask.device)
+
+
+def roles_of(tags: Sequence[str]) -> tuple[str, ...]:
+    """The role of each word, whatever its place in the phrase."""
+    parts = map(entity_tag, tags)
+    return tuple(part.type or OUTSIDE if part is not None else OUTSIDE for part in parts)

@@ -1,0 +1,53 @@
+"""CoNLL-U, the format of Universal Dependencies: ten columns, of which two are parts of speech.
+
+Comments, the ranges of multiword tokens (3-4) and empty nodes (8.1) are left out: what remains are
+the words of the syntax, each with its tags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from elmokit.errors import FormatError
+
+PartOfSpeech = Literal["upos", "xpos"]
+
+COLUMNS = 10
+FORM = 1
+POSITIONS: dict[PartOfSpeech, int] = {"upos": 3, "xpos": 4}
+UNSPECIFIED = "_"
+WORD_ID = re.compile(r"[1-9][0-9]*")
+OTHER_ID = re.compile(r"[0-9]+-[0-9]+|[0-9]+\.[0-9]+")
+
+
+class TaggedWord(NamedTuple):
+    """A word and its part of speech."""
+
+    form: str
+    tag: str
+
+
+def tagged_words(lines: Iterable[tuple[str, str]], tag: PartOfSpeech) -> list[TaggedWord]:
+    """The words of one sentence, of whose lines each is (place, text); none of comments alone."""
+    rows = [values_of(place, text) for place, text in lines if not text.startswith("#")]
+    words = [values for values in rows if WORD_ID.fullmatch(values[0])]
+    return [TaggedWord(values[FORM], values[POSITIONS[tag]]) for values in words]
+
+
+def values_of(place: str, text: str) -> list[str]:
+    """The ten values of a line; an error names its place."""
+    values = text.split("\t")
+    if len(values) != COLUMNS:
+        raise FormatError(
+            f"{place}: has {len(values)} values between tabs; a line of CoNLL-U has {COLUMNS}"
+        )
+    if not WORD_ID.fullmatch(values[0]) and not OTHER_ID.fullmatch(values[0]):
+        raise FormatError(
+            f"{place}: begins with {values[0]!r}; a line of CoNLL-U begins with the number of "
+            "its word, as 3, 3-4 or 8.1"
+        )
+    if not all(values):
+        raise FormatError(f"{place}: has an empty value; CoNLL-U writes it as {UNSPECIFIED!r}")
+    return values

@@ -1,0 +1,159 @@
+"""All probes on the bundled model: what each of its layers knows, beside word2vec and fastText.
+
+    python -m runs.probe_english_small --fasttext checkpoints/fasttext.bin \
+        --json checkpoints/probes.json --picture docs/probes.png
+
+Prints one Markdown document. The data are UD English EWT, SemCor with the five test sets of word
+senses, and the sets of word similarity, in folders below `--data`. `--static` names the static
+vectors to compare with: without it the bundled word2vec, where there is one. `--fasttext` names
+fastText vectors, which know relatives of unknown words by their subwords.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.machine import describe
+from elmokit.analysis.probes.files.semcor import read_semcor
+from elmokit.analysis.probes.nearest_sense import probe_nearest_sense
+from elmokit.analysis.probes.parts_of_speech import (
+    embed_text,
+    probe_parts_of_speech,
+    read_tagged_text,
+)
+from elmokit.analysis.probes.report import ProbeReport, draw_reports
+from elmokit.analysis.probes.similarity import probe_similarity
+from elmokit.analysis.probes.sources import Source
+from elmokit.analysis.probes.word_senses import probe_word_senses, read_sense_data
+from elmokit.cli.compare import load_static
+from elmokit.cli.probe import Epochs
+from elmokit.cli.progress import Sentences
+from elmokit.embedder import Embedder
+from elmokit.errors import ElmoError
+from elmokit.formats.files import write_atomically
+from elmokit.formats.pictures import check_picture_name
+from elmokit.static.vectors import StaticVectors
+from elmokit.text.corpus import find_files
+from runs.relatives import probe_relatives
+
+DATA = Path("../shared/data")
+TREEBANK = ("train.rebuilt", "dev", "test")
+SEMCOR = ("brown1", "brown2", "brownv")
+
+
+class Probed(NamedTuple):
+    """The vectors that are asked."""
+
+    model: Embedder
+    static: StaticVectors | None
+    fasttext: StaticVectors | None
+
+    @property
+    def sources(self) -> list[Source]:
+        """Static vectors, if there are any, and the model."""
+        return [self.model] if self.static is None else [self.static, self.model]
+
+
+def probe_tags(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
+    """Parts of speech on UD English EWT."""
+    folder = arguments.data / "ud-ewt"
+    train, dev, test = (folder / f"en_ewt-ud-{part}.conllu.gz" for part in TREEBANK)
+    text = read_tagged_text(train, dev, test, sentences=arguments.sentences)
+    with Sentences("parts of speech, embedding") as progress:
+        embedded = embed_text(probed.sources, text, progress)
+    with Epochs("parts of speech, training") as progress:
+        return probe_parts_of_speech(text, embedded, progress=progress)
+
+
+def probe_senses(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
+    """Word senses: learnt from all of SemCor, asked on the five test sets."""
+    folder = arguments.data / "wsd"
+    index = folder / "wordnet-3.0.index.sense.gz"
+    data = read_sense_data(semcor_files(folder), folder, index, arguments.sentences)
+    with Sentences("word senses") as progress:
+        return probe_word_senses(probed.sources, data, progress)
+
+
+def probe_nearest(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
+    """The nearest occurrence of the same word in SemCor."""
+    sentences = read_semcor(semcor_files(arguments.data / "wsd"), arguments.sentences)
+    with Sentences("nearest occurrences") as progress:
+        return probe_nearest_sense(probed.sources, sentences, progress=progress)
+
+
+def probe_pairs(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
+    """Word similarity by layer 0."""
+    sets = find_files([arguments.data / "wordsim" / "EN-*.txt"])
+    return probe_similarity(probed.model, sets, probed.static)
+
+
+def probe_spellings(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
+    """Relatives by layer 0, word2vec and fastText."""
+    static = [one for one in (probed.static, probed.fasttext) if one is not None]
+    return probe_relatives(probed.model, static)
+
+
+PROBES: dict[str, Callable[[argparse.Namespace, Probed], ProbeReport]] = {
+    "pos": probe_tags,
+    "wsd": probe_senses,
+    "nearest": probe_nearest,
+    "similarity": probe_pairs,
+    "relatives": probe_spellings,
+}
+
+
+def semcor_files(folder: Path) -> list[Path]:
+    """The files of SemCor."""
+    return [folder / f"semcor3.{part}.tsv.gz" for part in SEMCOR]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the probes; print a table for each."""
+    if arguments.picture is not None:
+        check_picture_name(arguments.picture)
+    fasttext = None if arguments.fasttext is None else StaticVectors.load(arguments.fasttext)
+    probed = Probed(Embedder.load(arguments.model), load_static(arguments.static), fasttext)
+    reports = []
+    for name in arguments.probes:
+        reports.append(PROBES[name](arguments, probed))
+        print(f"{reports[-1].markdown()}\n", flush=True)
+    machine = describe()
+    print(f"`python -m runs.probe_english_small {arguments.command}`: {machine}")
+    if arguments.json is not None:
+        result = {"machine": machine, "reports": [report.to_dict() for report in reports]}
+        with write_atomically(arguments.json) as path:
+            path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if arguments.picture is not None:
+        draw_reports(reports, arguments.picture)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line; say what went wrong in one line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("probes", nargs="*", help=f"some of {', '.join(PROBES)}; without it: all")
+    parser.add_argument("--model", help="a model folder; without it, the bundled model")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder of the data sets")
+    parser.add_argument("--static", help="a file of static vectors, or none")
+    parser.add_argument("--fasttext", help="a file of fastText vectors, for relatives")
+    parser.add_argument("--sentences", type=int, help="take no more than this many of each file")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file too")
+    parser.add_argument("--picture", type=Path, help="draw a .png or .svg file too")
+    parsed = parser.parse_args(arguments)
+    parsed.command = shlex.join(sys.argv[1:] if arguments is None else arguments)
+    parsed.probes = parsed.probes or list(PROBES)
+    if unknown := {*parsed.probes} - {*PROBES}:
+        parser.error(f"{', '.join(sorted(unknown))}: no such probe; use {', '.join(PROBES)}")
+    try:
+        run(parsed)
+    except ElmoError as error:
+        raise SystemExit(f"probe_english_small: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from analysis.probes.small_texts import conllu, write
+from small_models import small_embedder
+from static.small_vectors import small_vectors
+
+from elmokit.analysis.probes.files.tagged import TaggedSentence
+from elmokit.analysis.probes.parts_of_speech import (
+    BASELINE,
+    TaggedText,
+    baseline_scores,
+    embed_text,
+    probe_parts_of_speech,
+    read_tagged_text,
+)
+
+
+def sentence(first: str) -> TaggedSentence:
+    """The tag of x is that of the word before it: one that sees x alone can only guess."""
+    return TaggedSentence((first, "x"), (f"{first}-itself", f"after-{first}"))
+
+
+SENTENCES = [sentence("aa" if number % 2 else "b") for number in range(400)]
+TEXT = TaggedText(SENTENCES, SENTENCES[:50], SENTENCES[:100])
+
+
+def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
+    static = small_vectors()
+    embedded = embed_text([static, small_embedder()], TEXT)
+    report = probe_parts_of_speech(TEXT, embedded)
+    assert list(report.scores) == [
+        BASELINE, "static vectors (static)", "layer 0 (static)", "layer 1", "layer 2 (top)",
+        "average",
+    ]  # fmt: skip
+    tests = [test for _, test in report.scores.values()]
+    assert tests[0] == tests[2] == 0.75
+    assert tests[3] == 1.0
+    # Neither word has a static vector: only the most frequent tag is left.
+    assert tests[1] == pytest.approx(0.25, abs=0.01)
+    assert report.layers == ("layer 0 (static)", "layer 1", "layer 2 (top)")
+    assert report.counts == {"words": (100, 200)}
+
+
+def test_words_are_embedded_once_and_in_their_order():
+    embedder = small_embedder()
+    told = []
+    (embedded,) = embed_text([embedder], TEXT, lambda *one: told.append(one))
+    layers = embedder.embed_layers([one.words for one in TEXT.dev])
+    expected = np.concatenate(layers, axis=1)
+    np.testing.assert_allclose(embedded.parts["dev"], expected, rtol=1e-3, atol=1e-4)
+    assert embedded.parts["test"].dtype == np.float16
+    assert told == [(550, 550)]
+
+
+def test_a_new_word_has_the_most_frequent_tag_of_all():
+    train = [TaggedSentence(("a", "b", "a", "a", "c"), ("X", "Y", "Z", "Z", "Y"))]
+    train += [TaggedSentence(("d",), ("Y",))]
+    test = [TaggedSentence(("b", "a", "new", "a"), ("Y", "Z", "Y", "X"))]
+    assert baseline_scores(TaggedText(train, train, test)) == (5 / 6, 3 / 4)
+
+
+def test_a_tag_that_was_not_learnt_is_wrong():
+    train = [TaggedSentence(("a",), ("X",)), TaggedSentence(("b",), ("Y",))] * 20
+    text = TaggedText(train, train, [TaggedSentence(("a", "b"), ("X", "NEW"))])
+    report = probe_parts_of_speech(text, embed_text([small_embedder()], text))
+    assert report.scores["layer 0 (static)"] == (1.0, 0.5)
+
+
+def test_fewer_sentences_are_for_training_only(tmp_path):
+    path = write(tmp_path / "a.conllu", conllu("a/X b/Y", "c/Z"))
+    text = read_tagged_text(path, path, path, sentences=1)
+    assert [len(text.train), len(text.dev), len(text.test)] == [1, 2, 2]
+    assert text.tags == ["X", "Y"]

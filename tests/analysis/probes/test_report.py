@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from elmokit.analysis.probes.report import ProbeReport, draw_reports
+from elmokit.analysis.probes.stages import Stages
+from elmokit.errors import InputError
+
+REPORT = ProbeReport(
+    probe="word sense",
+    measure="F1",
+    columns=("semeval2007", "ALL"),
+    scores={"first sense": (0.552, 0.652), "layer 1": (0.5, None), "layer 2": (0.625, 0.7)},
+    layers=("layer 1", "layer 2"),
+    counts={"words": (455, 7253)},
+    details={"more": 3},
+)
+
+
+def test_the_table_has_a_line_for_each_row_and_the_counts_below():
+    header, *lines = REPORT.table().splitlines()
+    assert header.split("  ")[0] == "word sense: F1 x 100"
+    assert header.split()[-2:] == ["semeval2007", "ALL"]
+    assert [line.split()[-2:] for line in lines] == [
+        ["55.2", "65.2"],
+        ["50.0", "-"],
+        ["62.5", "70.0"],
+        ["455", "7,253"],
+    ]
+    assert len({len(line) for line in (header, *lines)}) == 1
+
+
+def test_remarks_stand_behind_their_rows():
+    report = ProbeReport("p", "m", ("c",), {"set": (0.5,)}, remarks={"set": "30 pairs"})
+    assert report.table().splitlines()[1].endswith("50.0   30 pairs")
+    assert report.markdown().splitlines()[2] == "| set | 50.0 | 30 pairs |"
+
+
+def test_markdown_has_as_many_cells_in_every_line():
+    lines = REPORT.markdown().splitlines()
+    assert lines[0] == "| word sense: F1 x 100 | semeval2007 | ALL |"
+    assert {line.count("|") for line in lines} == {4}
+
+
+def test_json_has_shares_by_row_and_column():
+    found = json.loads(json.dumps(REPORT.to_dict()))
+    assert found["scores"]["layer 1"] == {"semeval2007": 0.5, "ALL": None}
+    assert found["counts"]["words"]["ALL"] == 7253
+    assert found["more"] == 3
+
+
+def test_a_picture_has_a_panel_for_each_report(tmp_path):
+    pytest.importorskip("matplotlib")
+    draw_reports([REPORT, REPORT, REPORT], tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    # The words of an SVG are comments beside their outlines.
+    assert text.count("<!-- word sense: F1 x 100 -->") == 3
+    assert text.count("<!-- 65.2 -->") == 3
+
+
+def test_a_picture_of_another_kind_is_refused_before_it_is_drawn(tmp_path):
+    with pytest.raises(InputError, match=r"\.png or \.svg"):
+        draw_reports([REPORT], tmp_path / "a.txt")
+
+
+def test_stages_add_up_and_are_told_now_and_then():
+    told: list[tuple[int, int | None]] = []
+    stages = Stages(lambda *one: told.append(one), 10, every=4)
+    for size in (5, 5):
+        for done in range(1, size + 1):
+            stages(done)
+        stages.next(size)
+    assert told == [(4, 10), (8, 10), (10, 10)]

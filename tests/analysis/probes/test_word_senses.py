@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from analysis.probes.small_texts import write_senses
+from small_models import small_embedder
+from static.small_vectors import small_vectors
+
+from elmokit.analysis.probes.files.sense_index import SenseIndex
+from elmokit.analysis.probes.files.senses import Occurrence, SenseSentence
+from elmokit.analysis.probes.word_senses import (
+    BASELINE,
+    SenseData,
+    SenseScore,
+    add_up_senses,
+    columns_of,
+    nearest_senses,
+    probe_word_senses,
+    read_sense_data,
+    scores_of,
+    with_lemmas,
+)
+
+ONE, TWO = "x%1:00:01::", "x%1:00:02::"
+INDEX = SenseIndex({ONE: 1, TWO: 2}, {"x%1": ONE})
+
+
+def sentence(text: str, lemma: str = "x%1", *senses: str) -> SenseSentence:
+    """A sentence whose last word has senses."""
+    words = tuple(text.split())
+    return SenseSentence(words, (Occurrence(len(words) - 1, len(words), lemma, senses),))
+
+
+def test_the_sense_is_that_of_the_same_sentence():
+    embedder = small_embedder()
+    train = [sentence("aa x", "x%1", ONE), sentence("b x", "x%1", TWO)]
+    sums = add_up_senses(embedder, train)
+    given = nearest_senses(embedder, [sentence("b x"), sentence("aa x")], sums, INDEX)
+    assert given["layer 1"] == given["layer 2 (top)"] == given["average"] == [TWO, ONE]
+    # The letters are the same in all of them: the more frequent sense.
+    assert given["layer 0 (static)"] == [ONE, ONE]
+
+
+def test_a_lemma_that_was_not_learnt_has_its_first_sense_or_none():
+    given = nearest_senses(small_embedder(), [sentence("b x"), sentence("b y", "y%2")], {}, INDEX)
+    assert set(map(tuple, given.values())) == {(ONE, None)}
+
+
+def test_vectors_of_a_sense_are_added_up_over_the_means_of_its_words():
+    embedder = small_embedder()
+    unit = Occurrence(1, 3, "take%2", ("take%2:00:01::",))
+    sentences = [SenseSentence(("it", "took", "place"), (unit,)), sentence("y", "take%2", ONE)]
+    sentences.append(sentence("place", "take%2", *unit.senses))
+    sums = add_up_senses(embedder, sentences)["take%2"]
+    first, _, third = embedder.embed_layers([one.words for one in sentences])
+    expected = first[:, 1:].mean(1) + third[:, 0]
+    np.testing.assert_allclose(sums[unit.senses[0]], expected, rtol=0, atol=1e-5)
+    assert list(sums) == [unit.senses[0], ONE]
+
+
+def test_only_sentences_with_a_lemma_that_is_asked_are_read():
+    other = sentence("b y", "y%1", ONE)
+    both = SenseSentence(("x", "y"), (Occurrence(0, 1, "x%1", (ONE,)), *other.occurrences))
+    kept = with_lemmas([other, both], {"x%1"})
+    assert kept == [SenseSentence(("x", "y"), both.occurrences[:1])]
+
+
+def test_f1_counts_what_is_not_answered_against_recall_alone():
+    assert SenseScore(right=1, answered=1, asked=2).f1 == pytest.approx(2 / 3)
+    tests = {"a": [sentence("x", "x%1", ONE)], "b": [sentence("x", "x%1", TWO, ONE)] * 2}
+    data = SenseData([], tests, INDEX)
+    assert columns_of(data) == ("a", "b", "ALL")
+    assert scores_of([TWO, ONE, None], data) == (0.0, pytest.approx(2 / 3), pytest.approx(2 / 5))
+
+
+def test_one_set_or_a_set_of_all_needs_no_total():
+    for tests in ({"a": []}, {"a": [], "ALL": []}):
+        assert columns_of(SenseData([], tests, INDEX)) == tuple(tests)
+
+
+def test_each_set_has_a_column_and_each_layer_a_row(tmp_path):
+    write_senses(tmp_path)
+    files = tmp_path / "semcor.tsv.gz", tmp_path / "tests", tmp_path / "index.sense.gz"
+    data = read_sense_data([files[0]], *files[1:])
+    told = []
+    static = small_vectors()
+    report = probe_word_senses([static, small_embedder()], data, lambda *one: told.append(one))
+    assert report.columns == ("senseval2", "semeval2007", "ALL")
+    assert list(report.scores)[:3] == [BASELINE, "static vectors (static)", "layer 0 (static)"]
+    # bank: both senses have the same vectors, so the first; belong to: unseen; odd: a wrong one.
+    third = pytest.approx(1 / 3)
+    assert set(report.scores.values()) == {(1 / 3, 1 / 3, 1 / 3)}
+    assert report.scores["layer 1"] == (third,) * 3
+    assert report.counts == {"words": (3, 3, 6), "lemma not in SemCor": (1, 1, 2)}
+    assert told[-1] == (8, 8)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tasks.small_reading import QUICK, train_reader, write_questions
+from tasks.small_tasks import draw_nothing, write_bilm
+
+from elmokit.tasks.bilm_reference import BilmReference
+
+Elmo = Callable[..., tuple[int, str, str]]
+TEXT = "we see $$$ at it\nMOTHER was on the go\n"
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    draw_nothing(monkeypatch)
+    (tmp_path / "text.txt").write_text(TEXT)
+
+
+@pytest.fixture(scope="module")
+def squad(tmp_path_factory: pytest.TempPathFactory) -> str:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        draw_nothing(monkeypatch)
+        folder = tmp_path_factory.mktemp("trained")
+        bilm = BilmReference(str(write_bilm(folder / "bilm")))
+        return str(train_reader(folder, {"training.epochs": 12}, bilm=bilm).folder)
+
+
+def fails(elmo: Elmo, *arguments: str) -> str:
+    code, out, err = elmo(*arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("elmo: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_training_and_evaluating_a_reader(elmo: Elmo, tmp_path: Path) -> None:
+    files = [str(write_questions(tmp_path, part)) for part in ("train", "dev", "test")]
+    changes = QUICK | {"training.epochs": 1, "inputs.characters": "false"}
+    sets = [text for name, value in changes.items() for text in ("--set", f"{name}={value}")]
+    train, dev, test = files
+
+    code, out, err = elmo(
+        "task", "train", "squad", "--train", train, "--train", dev, "--dev", dev, "--test", test,
+        "--model", str(write_bilm(tmp_path / "bilm")), *sets, "-o", "mine",
+    )  # fmt: skip
+
+    assert code == 0, err
+    assert out.startswith("dev: F1 ")
+    assert "exact match" in out
+    assert "75 examples to train on, 15 for dev, 15 for test\n" in err
+    code, out, _ = elmo("task", "evaluate", "mine", test, "--quiet")
+    assert code == 0
+    assert "exact match  questions" in out
+    assert out.splitlines()[-1].split()[-1] == "30"
+
+
+def test_questions_as_arguments_about_a_text_file(elmo: Elmo, squad: str) -> None:
+    code, out, err = elmo(
+        "task", "predict", squad, "--context", "text.txt", "--question", "HOW MUCH", "--question",
+        "who", "--quiet",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [(each["question"], each["answer"]) for each in answers] == [
+        ("HOW MUCH", "$$$"),
+        ("who", "MOTHER"),
+    ]
+    for each in answers:
+        assert list(each) == ["question", "answer", "start", "end", "probability"]
+        assert TEXT[each["start"] : each["end"]] == each["answer"]
+
+
+def test_questions_of_files_are_answered_alike(elmo: Elmo, squad: str, tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text("HOW MUCH\n\nwho\n")
+    objects = [
+        {"question": "HOW MUCH", "context": TEXT, "n": 1},
+        {"question": "who", "context": TEXT},
+    ]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, objects)))
+    (tmp_path / "q.csv").write_text("id,question\n7,HOW MUCH\n8,who\n")
+    flat = TEXT.replace("\n", " ")
+    (tmp_path / "tabs.txt").write_text(f"HOW MUCH\t{flat}\nwho\t{flat}\n")
+
+    found = {}
+    for name in ("q.txt", "q.jsonl", "q.csv", "tabs.txt"):
+        context = ["--context", "text.txt"] if name in ("q.txt", "q.csv") else []
+        code, out, err = elmo("task", "predict", squad, name, *context, "--quiet")
+        assert code == 0, err
+        found[name] = [json.loads(line) for line in out.splitlines()]
+
+    for answers in found.values():
+        assert [each["answer"] for each in answers] == ["$$$", "MOTHER"]
+    assert found["q.jsonl"][0]["n"] == 1
+    assert [each["id"] for each in found["q.csv"]] == ["7", "8"]
+
+
+def test_what_cannot_be_asked_is_one_line(elmo: Elmo, squad: str, tmp_path: Path) -> None:
+    ask = ("task", "predict", squad)
+    (tmp_path / "q.txt").write_text("who\n")
+    (tmp_path / "q.jsonl").write_text('{"question": "who"}\n')
+    (tmp_path / "no.jsonl").write_text('{"question": " ", "context": "a"}\n')
+    (tmp_path / "bare.jsonl").write_text('{"question": "who", "context": ""}\n')
+    (tmp_path / "empty.txt").write_text(" \n")
+    assert "question 1: has no words" in fails(
+        elmo, *ask, "--question", " ", "--context", "text.txt"
+    )
+    assert "(--context FILE)" in fails(elmo, *ask, "q.txt")
+    assert 'q.jsonl, line 1: has no "question" with its "context"; write {"question"' in fails(
+        elmo, *ask, "q.jsonl"
+    )
+    assert "no.jsonl, line 1: the question has no words" in fails(elmo, *ask, "no.jsonl")
+    assert "bare.jsonl, line 1: asks about a text that has no words" in fails(
+        elmo, *ask, "bare.jsonl"
+    )
+    assert "empty.txt: holds no text" in fails(
+        elmo, *ask, "--question", "who", "--context", "empty.txt"
+    )
+
+
+def test_input_and_questions_exclude_each_other(elmo: Elmo, squad: str) -> None:
+    for more in ([], ["text.txt", "--question", "who"]):
+        code, _, err = elmo("task", "predict", squad, "--context", "text.txt", *more)
+        assert code == 2
+        assert "give INPUT, or questions (--question), and not both" in err

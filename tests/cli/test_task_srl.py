@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tasks.small_srl import LEARNING, train_srl, write_roles
+from tasks.small_tasks import draw_nothing, train, write_bilm
+
+from elmokit.tasks.bilm_reference import BilmReference
+
+Elmo = Callable[..., tuple[int, str, str]]
+
+
+class Folders:
+    """A task of roles and one of parts of speech, whose verbs are among the sums."""
+
+    def __init__(self, folder: Path) -> None:
+        bilm = BilmReference(str(write_bilm(folder / "bilm")))
+        self.roles = str(train_srl(folder, LEARNING, bilm=bilm).folder)
+        self.tagger = str(train(folder, "pos", bilm=bilm).folder)
+        self.entities = str(train(folder, "ner", {"training.epochs": 1}, bilm=bilm).folder)
+        self.test = str(write_roles(folder, "test"))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        draw_nothing(monkeypatch)
+        return Folders(tmp_path_factory.mktemp("trained"))
+
+
+def answer(elmo: Elmo, *arguments: str) -> Any:
+    code, out, err = elmo("task", "predict", *arguments, "--quiet")
+    assert (code, err) == (0, "")
+    [line] = out.splitlines()
+    return json.loads(line)
+
+
+def fails(elmo: Elmo, *arguments: str) -> str:
+    code, out, err = elmo("task", "predict", *arguments)
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "text.txt"
+    path.write_text("We 777 MOTHER. the dog runs\n", encoding="utf-8")
+    return str(path)
+
+
+def test_predicates_are_found_and_their_arguments_printed(
+    elmo: Elmo, folders: Folders, text: str
+) -> None:
+    found = answer(elmo, folders.roles, text)
+    assert found["text"] == "We 777 MOTHER. the dog runs"
+    first = found["predicates"][0]
+    assert (first["text"], first["start"], first["end"]) == ("777", 3, 6)
+    assert {"role", "text", "start", "end", "probability"} <= set(first["arguments"][0])
+
+
+def test_predicates_are_those_words_that_are_named(elmo: Elmo, folders: Folders, text: str) -> None:
+    found = answer(elmo, folders.roles, text, "--predicates", "Runs, mother")
+    assert [each["text"] for each in found["predicates"]] == ["MOTHER", "runs"]
+
+
+def test_predicates_are_what_a_tagger_takes_for_verbs(
+    elmo: Elmo, folders: Folders, text: str
+) -> None:
+    found = answer(elmo, folders.roles, text, "--tagger", folders.tagger)
+    assert "runs" in [each["text"] for each in found["predicates"]]
+    assert {each["probability"] for each in found["predicates"]} == {None}
+
+
+def test_predicates_that_a_line_names_count_more_than_those_of_a_tagger(
+    elmo: Elmo, folders: Folders, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines.jsonl"
+    line = json.dumps({"words": ["the", "dog", "runs"], "predicates": [0], "id": 7})
+    path.write_text(line, encoding="utf-8")
+    found = answer(elmo, folders.roles, str(path), "--tagger", folders.tagger)
+    assert [each["word"] for each in found["predicates"]] == [0]
+    assert (found["given_predicates"], found["id"]) == ([0], 7)
+
+
+def test_answers_can_be_read_as_text(elmo: Elmo, folders: Folders, text: str) -> None:
+    code, out, _ = elmo("task", "predict", folders.roles, text, "--as", "text", "--quiet")
+    assert code == 0
+    assert "[V 777]" in out.splitlines()[0]
+
+
+def test_a_trained_task_is_evaluated(elmo: Elmo, folders: Folders) -> None:
+    code, out, _ = elmo("task", "evaluate", folders.roles, folders.test, "--quiet")
+    assert code == 0
+    assert "predicates found with F1" in out.splitlines()[0]
+
+
+def test_what_tags_no_verbs_is_no_tagger(elmo: Elmo, folders: Folders, text: str) -> None:
+    for folder, kind in ((folders.entities, "'tags'"), (folders.roles, "'srl'")):
+        message = fails(elmo, folders.roles, text, "--tagger", folder)
+        assert f"the tagger is a task of kind {kind} without a tag for verbs" in message
+
+
+def test_other_tasks_know_no_predicates(elmo: Elmo, folders: Folders, text: str) -> None:
+    assert "knows no predicates" in fails(elmo, folders.tagger, text, "--predicates", "runs")
+    assert "knows no predicates" in fails(elmo, folders.tagger, text, "--tagger", folders.tagger)
+
+
+def test_no_words_are_no_predicates(elmo: Elmo, folders: Folders, text: str) -> None:
+    assert "--predicates has no words" in fails(elmo, folders.roles, text, "--predicates", " , ")
+
+
+def test_words_and_a_tagger_contradict_each_other(elmo: Elmo, folders: Folders, text: str) -> None:
+    code, _, err = elmo(
+        "task", "predict", folders.roles, text, "--predicates", "a", "--tagger", folders.tagger
+    )
+    assert code == 2
+    assert "give --predicates or --tagger, and not both" in err

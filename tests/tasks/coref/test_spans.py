@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from elmokit.tasks.coref.documents import Span
+from elmokit.tasks.coref.spans import prune, span_mask
+
+
+def cross(one: Span, other: Span) -> bool:
+    """By the definition: the words are shared, and each has some of its own."""
+    mine, theirs = set(range(*one)), set(range(*other))
+    return bool(mine & theirs) and bool(mine - theirs) and bool(theirs - mine)
+
+
+def pruned_by_definition(spans: list[Span], order: list[int], most: int) -> list[int]:
+    taken: list[int] = []
+    for number in order:
+        if len(taken) < most and not any(cross(spans[number], spans[n]) for n in taken):
+            taken.append(number)
+    return sorted(taken, key=lambda number: spans[number])
+
+
+def test_spans_end_with_their_sentence() -> None:
+    mask = span_mask([3, 1, 2], longest=4)
+    found = {Span(start, start + width + 1) for start, width in mask.nonzero().tolist()}
+    assert found == {
+        Span(a, b) for low, high in ((0, 3), (3, 4), (4, 6))
+        for a in range(low, high) for b in range(a + 1, high + 1)
+    }  # fmt: skip
+
+
+def test_no_span_is_longer_than_the_longest() -> None:
+    assert span_mask([5], longest=2).sum(1).tolist() == [2, 2, 2, 2, 1]
+
+
+def test_nested_spans_are_kept_and_crossing_ones_are_not() -> None:
+    spans = [Span(0, 3), Span(1, 2), Span(2, 4), Span(3, 4)]
+    assert prune(spans, [0, 2, 1, 3], most=9) == [0, 1, 3]
+
+
+def test_the_best_are_kept_in_the_order_of_the_document() -> None:
+    spans = [Span(0, 1), Span(1, 2), Span(2, 3)]
+    assert prune(spans, [2, 0, 1], most=2) == [0, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pruning_equals_its_definition(seed: int) -> None:
+    numbers = random.Random(seed)
+    spans = [Span(a, b) for a in range(12) for b in range(a + 1, min(a + 5, 12) + 1)]
+    order = numbers.sample(range(len(spans)), len(spans))
+    most = numbers.randint(1, 14)
+    assert prune(spans, order, most) == pruned_by_definition(spans, order, most)
+
+
+def test_given_spans_are_kept_whatever_their_score() -> None:
+    spans = [Span(0, 2), Span(1, 3), Span(4, 5)]
+    assert prune(spans, [0, 2, 1], most=2, given=[1]) == [1, 2]

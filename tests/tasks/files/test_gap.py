@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elmokit.errors import ElmoError
+from elmokit.tasks.coref.documents import Document, Span
+from elmokit.tasks.files.gap import NEEDED, read_gap
+from elmokit.text.tokenizer import load_tokenizer
+
+TEXT = "Ann's sister is Eve Lee. She sings."
+ROW = {
+    "ID": "test-1",
+    "Text": TEXT,
+    "Pronoun": "She",
+    "Pronoun-offset": "25",
+    "A": "Ann",
+    "A-offset": "0",
+    "A-coref": "FALSE",
+    "B": "Eve Lee",
+    "B-offset": "16",
+    "B-coref": "TRUE",
+}
+
+
+def write(folder: Path, *rows: dict[str, str], names: tuple[str, ...] = NEEDED) -> Path:
+    path = folder / "gap.tsv"
+    lines = [names, *([row[name] for name in names] for row in rows)]
+    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> list[Document]:
+    return read_gap(path, load_tokenizer("default"))
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ElmoError) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_row_is_a_document_with_a_question(tmp_path: Path) -> None:
+    [document] = read(write(tmp_path, ROW))
+    assert document.sentences[0] == ("Ann", "'s", "sister", "is", "Eve", "Lee", ".")
+    question = document.question
+    assert question is not None
+    words = [" ".join(document.words[start:end]) for start, end in question.spans]
+    assert words == ["She", "Ann", "Eve Lee"]
+    assert (question.is_first, question.is_second, question.feminine) == (False, True, True)
+    assert document.clusters == ((Span(4, 6), Span(7, 8)),)
+    assert document.name == "test-1"
+    assert document.place.endswith("line 2")
+
+
+def test_neither_name_is_no_cluster(tmp_path: Path) -> None:
+    [document] = read(write(tmp_path, {**ROW, "B-coref": "False"}))
+    assert document.clusters == ()
+
+
+def test_a_name_within_a_word_is_the_word(tmp_path: Path) -> None:
+    [document] = read(write(tmp_path, {**ROW, "A": "nn", "A-offset": "1"}))
+    assert document.question is not None
+    assert document.question.first == Span(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"A-offset": "3"}, "line 2: A is 'Ann', but the text has \"'s \" at its offset 3"),
+        ({"A-offset": "-3"}, "A is 'Ann', but the text has '' at its offset -3"),
+        ({"B": " ", "B-offset": "5"}, "B is ' ', but the text has ' ' at its offset 5"),
+        ({"B-coref": "yes"}, "line 2: B-coref is 'yes'; it must be TRUE or FALSE"),
+        ({"Pronoun": "sings", "Pronoun-offset": "29"}, "line 2: the pronoun is 'sings'; use one"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_said_with_its_line(
+    change: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    assert message in refusal(write(tmp_path, {**ROW, **change}))
+
+
+def test_another_table_is_refused_with_the_columns_that_are_needed(tmp_path: Path) -> None:
+    message = refusal(write(tmp_path, ROW, names=("ID", "Text")))
+    assert "line 1: has no column 'Pronoun'; a .tsv for coreference has the columns of" in message
+
+
+def test_a_header_alone_is_refused(tmp_path: Path) -> None:
+    assert "holds no row but the names of columns" in refusal(write(tmp_path))

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmokit.errors import ElmoError
+from elmokit.tasks.config import FilesConfig
+from elmokit.tasks.files.props import read_props
+from elmokit.tasks.srl.propositions import Proposition
+from elmokit.tasks.srl_task import SrlTask
+from elmokit.tasks.tags import Span
+from elmokit.text.tokenizer import load_tokenizer
+
+DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
+BLANKS = load_tokenizer("whitespace")
+
+PROPBANK = """\
+# sent_id = one
+0	Who	WP	-	-	(ARG0*)	*
+1	sold	VBD	sell	sell.01	(V*)	*
+2	the	DT	-	-	(ARG1*	*
+3	old	JJ	-	-	*	(ARGM-ADJ*)
+4	car	NN	car	car.01	*)	(V*
+5	wash	NN	-	-	*	*)
+
+# sent_id = two
+0	-LRB-	-LRB-	-	-
+1	Yes	UH	-	-
+"""
+PROPOSITIONS = (
+    Proposition(1, (Span("ARG0", 0, 1), Span("V", 1, 2), Span("ARG1", 2, 5))),
+    Proposition(4, (Span("ARGM-ADJ", 3, 4), Span("V", 4, 6))),
+)
+
+# Ann has a lemma and a sense, but is no predicate.
+CONLL_2012 = """\
+#begin document (bc/cctv/00/cctv_0000); part 000
+bc/cctv/00/cctv_0000  0  0  Ann   NNP (TOP(S(NP*)  ann  -    1  sp1  (PERSON)  (ARG0*)    *   (1)
+bc/cctv/00/cctv_0000  0  1  said  VBD (VP*         say  01   1  sp1  *         (V*)       *    -
+bc/cctv/00/cctv_0000  0  2  it    PRP (SBAR(S(NP*) -    -    -  sp1  *         (ARG1*  (ARG1*) -
+bc/cctv/00/cctv_0000  0  3  rains VBZ (VP*)))))    rain 01   1  sp1  *         *)      (V*)    -
+
+#end document
+"""
+
+
+def write(folder: Path, text: str, name: str = "roles.tsv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(path: Path, **settings: Any) -> str:
+    with pytest.raises(ElmoError) as caught:
+        SrlTask.read(path, FilesConfig(**settings), BLANKS)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}")
+
+
+def test_propbank_has_a_proposition_for_each_column(tmp_path: Path) -> None:
+    path = write(tmp_path, PROPBANK)
+    first, second = read_props(path, "propbank")
+    assert first.words == ("Who", "sold", "the", "old", "car", "wash")
+    assert first.propositions == PROPOSITIONS
+    assert first.place == f"{path}, line 2"
+    assert (second.words, second.propositions) == (("(", "Yes"), ())
+
+
+def test_the_predicate_is_the_word_with_the_roleset_not_the_first_of_its_phrase(
+    tmp_path: Path,
+) -> None:
+    text = "0\tlet\tVB\t-\t-\t(V*\n1\tgo\tVB\tgo\tgo.01\t*)\n"
+    [sentence] = read_props(write(tmp_path, text), "propbank")
+    assert sentence.propositions == (Proposition(1, (Span("V", 0, 2),)),)
+
+
+def test_conll_2012_has_a_predicate_wherever_a_column_says_so(tmp_path: Path) -> None:
+    [sentence] = read_props(write(tmp_path, CONLL_2012), "conll2012")
+    assert sentence.words == ("Ann", "said", "it", "rains")
+    assert sentence.propositions == (
+        Proposition(1, (Span("ARG0", 0, 1), Span("V", 1, 2), Span("ARG1", 2, 4))),
+        Proposition(3, (Span("ARG1", 2, 3), Span("V", 3, 4))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.tsv", PROPBANK), ("a.gold_conll", CONLL_2012), ("a.conll", CONLL_2012)],
+)
+def test_the_name_of_a_file_says_which_columns_it_has(name: str, text: str, tmp_path: Path) -> None:
+    read = SrlTask.read(write(tmp_path, text, name), FilesConfig(), BLANKS)
+    assert len(read[0].propositions or ()) == 2
+
+
+def test_a_format_that_is_named_counts_more_than_the_name(tmp_path: Path) -> None:
+    path = write(tmp_path, PROPBANK, "roles.txt")
+    assert SrlTask.read(path, FilesConfig(format="propbank"), BLANKS)[0].propositions
+    assert refusal(path).startswith(", line 2: has 7 columns which are not those of")
+
+
+def test_a_compressed_file_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "roles.tsv.gz"
+    path.write_bytes(gzip.compress(PROPBANK.encode()))
+    assert SrlTask.read(path, FilesConfig(), BLANKS)[0].propositions == PROPOSITIONS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("*)\t(V*\n", "*\t(V*\n", 4, "column 6 opens (ARG1, which is not closed in its sentence"),
+        ("(ARG1*", "*", 6, "column 6 closes a phrase that was not opened"),
+        ("*\t(ARGM-ADJ*)", "(ARG2*\t(ARGM-ADJ*)", 5, "column 6 opens (ARG2 while (ARG1 is open"),
+        ("(ARG0*)", "ARG0", 2, "column 6 is 'ARG0'; write (ARG0* where a phrase opens"),
+        (
+            "old\tJJ\t-\t-\t*\t",
+            "old\tJJ\t-\t-\t",
+            5,
+            "has 6 columns, but its sentence begins with 7",
+        ),
+        ("3\told\tJJ\t-\t-\t*\t(ARGM-ADJ*)", "3\told", 5, "has 2 columns which are not those of"),
+        ("2\tthe", "two\tthe", 4, "has 7 columns which are not those of semantic roles: number"),
+        ("sell.01", "-", 2, "the sentence has 1 word with a roleset, but 2 columns of arguments"),
+        ("2\tthe", "2\t", 4, "has no word"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(
+    old: str, new: str, line: int, message: str, tmp_path: Path
+) -> None:
+    assert PROPBANK.count(old) == 1
+    found = refusal(write(tmp_path, PROPBANK.replace(old, new)))
+    assert found.startswith(f", line {line}: {message}")
+
+
+def test_a_column_without_a_predicate_is_refused(tmp_path: Path) -> None:
+    text = CONLL_2012.replace("(V*)    -", "*       -")
+    found = refusal(write(tmp_path, text, "a.conll"))
+    assert found.startswith(", line 2: column 13 of the sentence has no predicate")
+
+
+def test_a_file_without_any_predicate_is_refused(tmp_path: Path) -> None:
+    text = PROPBANK[PROPBANK.index("# sent_id = two") :]
+    assert refusal(write(tmp_path, text)).startswith(": no word of it is a predicate")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.conllu", "1\tA\ta\tDET\n", "is a .conllu file, but the task needs semantic roles"),
+        ("a.csv", "label,text\nham,hi\n", "is a .csv file, but the task needs semantic roles"),
+        ("eng.train", "EU NNP B-NP B-ORG\n", "line 1: has 4 columns which are not those of"),
+        ("gap.tsv", "ID\tText\tPronoun\tA\tB\tC\n", "line 1: has 6 columns which are not those of"),
+        ("trees.txt", "(3 (2 It) (4 works))\n", "line 1: has 5 columns which are not those of"),
+    ],
+)
+def test_a_file_of_another_task_is_refused(
+    name: str, text: str, message: str, tmp_path: Path
+) -> None:
+    assert message in refusal(write(tmp_path, text, name))
+
+
+@pytest.mark.parametrize(
+    ("part", "sentences", "predicates", "arguments"),
+    [("dev", 1963, 4960, 9576), ("test", 2054, 4795, 9337)],
+)
+def test_propbank_of_the_web_treebank(
+    part: str, sentences: int, predicates: int, arguments: int
+) -> None:
+    path = DATA / f"srl-ewt/propbank-ewt.{part}.tsv.gz"
+    if not path.exists():
+        pytest.skip(f"{path.name} is in ../shared/data, which is not here")
+    read = SrlTask.read(path, FilesConfig(), BLANKS)
+    assert len(read) == sentences
+    roles = Counter(
+        phrase.type
+        for sentence in read
+        for proposition in sentence.propositions or ()
+        for phrase in proposition.phrases
+    )
+    assert roles.pop("V") == predicates
+    assert sum(roles.values()) == arguments

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from tasks.small_srl import sentence
+
+from elmokit.tasks.batches import size_of
+from elmokit.tasks.srl.propositions import Proposition, RoleSentence, in_parts, tags_of
+from elmokit.tasks.tags import Span, spans
+
+THREE = sentence(
+    "a b c d",
+    (0, "B-V O O O"),
+    (1, "O B-V O O"),
+    (3, "B-ARG0 I-ARG0 O B-V"),
+)
+
+
+def test_tags_and_phrases_are_the_same_thing() -> None:
+    tags = ("B-ARG0", "B-ARG0", "I-ARG0", "O", "B-C-ARG1", "I-C-ARG1")
+    assert tags_of(spans(tags), 6) == tags
+    assert tags_of([], 2) == ("O", "O")
+
+
+def test_a_sentence_costs_as_much_as_it_has_predicates() -> None:
+    assert size_of(THREE) == 12
+    assert size_of(RoleSentence(("a", "b"), (), "here")) == 2
+    assert size_of(RoleSentence(("a", "b"), None, "here")) == 2
+
+
+def test_a_sentence_in_parts_has_all_propositions_and_knows_all_predicates() -> None:
+    parts = in_parts(THREE, most=8)
+    assert [len(part.propositions or ()) for part in parts] == [2, 1]
+    assert tuple(each for part in parts for each in part.propositions or ()) == THREE.propositions
+    assert {frozenset(part.predicates) for part in parts} == {frozenset({0, 1, 3})}
+
+
+def test_a_part_has_at_least_one_predicate_and_small_sentences_stay_whole() -> None:
+    assert [len(part.propositions or ()) for part in in_parts(THREE, most=1)] == [1, 1, 1]
+    assert in_parts(THREE, most=12) == [THREE]
+    without = RoleSentence(("a",), (), "here")
+    assert in_parts(without, most=1) == [without]
+
+
+def test_phrases_are_read_off_a_proposition() -> None:
+    assert THREE.propositions is not None
+    assert THREE.propositions[2] == Proposition(3, (Span("ARG0", 0, 2), Span("V", 3, 4)))

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tasks.small_coref import SMALL, write_documents
+from tasks.small_tasks import (
+    Interrupting,
+    Listening,
+    draw_nothing,
+    embedder,
+    weights,
+)
+
+from elmokit.errors import ElmoError, ElmoWarning, InputError, StoppedError
+from elmokit.tasks import coref_task
+from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.config import FilesConfig, TaskConfig, task_config
+from elmokit.tasks.coref.documents import Document, PronounQuestion, Span
+from elmokit.tasks.coref.gap import GapScore
+from elmokit.tasks.coref.metrics import CorefScore
+from elmokit.tasks.coref.predictions import CorefPrediction
+from elmokit.tasks.coref_task import CorefTask, mention_loss, read_words
+from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.labels import Labels
+from elmokit.tasks.results import TaskResult
+from elmokit.tasks.run import train_task
+from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.task import TaskModel
+from elmokit.text.tokenizer import load_tokenizer
+
+NOISE = 1e-5
+
+
+def config(**settings: Any) -> TaskConfig:
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    return task_config("coref", settings=SMALL | named)
+
+
+def train(folder: Path, output: str = "coref", **arguments: Any) -> TaskResult:
+    files = {
+        "train": write_documents(folder, "train", 40), "dev": write_documents(folder, "dev", 12),
+    }  # fmt: skip
+    settings = arguments.pop("settings", {})
+    arguments = {"bilm": embedder(), **files, **arguments}
+    return train_task(config(**settings), folder / output, **arguments)
+
+
+@pytest.fixture(autouse=True)
+def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_nothing(monkeypatch)
+
+
+def task(**settings: Any) -> CorefTask:
+    return CorefTask(config(**settings), Labels(()))
+
+
+def model_of(coref: CorefTask) -> TaskModel[Any]:
+    torch.manual_seed(0)
+    inputs = TaskInputs(characters=CharacterFeatures(filters=6))
+    return TaskModel(inputs, coref.make_network(inputs.sizes)).eval()
+
+
+def document(text: str, *clusters: tuple[tuple[int, int], ...]) -> Document:
+    sentences = tuple(tuple(line.split()) for line in text.split("/"))
+    return Document(
+        sentences, tuple(tuple(Span(*span) for span in some) for some in clusters), "here, line 1"
+    )
+
+
+ANN = document("Ann sleeps ./she dreams ./a dog barks", ((0, 1), (3, 4)), ((6, 8),))
+
+
+def message_of(call: Callable[..., Any], *arguments: Any) -> str:
+    with pytest.raises(ElmoError) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# Data
+
+
+def test_files_are_documents_and_tables_are_rows_of_gap(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer("default")
+    path = write_documents(tmp_path, "some", 3)
+    assert len(CorefTask.read(path, FilesConfig(), tokenizer)) == 3
+    table = tmp_path / "some.tsv"
+    table.write_text("ID\tText\n1\tShe is Ann\n")
+    assert "the columns of GAP" in message_of(CorefTask.read, table, FilesConfig(), tokenizer)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json.gz", "a.conllu"])
+def test_a_file_of_another_kind_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
+    message = message_of(CorefTask.read, tmp_path / name, FilesConfig(), load_tokenizer("default"))
+    assert "but the task needs documents with chains: CoNLL-2012 columns" in message
+
+
+def test_without_any_two_mentions_of_the_same_nothing_can_be_learnt() -> None:
+    alone = [document("a b"), document("a b", ((0, 1),))]
+    assert message_of(CorefTask.labels_of, alone) == (
+        "here, line 1 and after: no document has two mentions of the same; give a file that has "
+        "some"
+    )
+    assert len(CorefTask.labels_of([*alone, ANN])) == 0
+
+
+def test_singletons_are_left_out_and_counted_unless_they_are_to_be_found() -> None:
+    with pytest.warns(ElmoWarning, match="corefer with nothing are left out: 1; --set"):
+        [prepared] = task().prepare([ANN])
+    assert prepared.clusters == ANN.clusters[:1]  # type: ignore[index]
+    assert task(coref__singletons=True).prepare([ANN]) == [ANN]
+
+
+def test_documents_are_trained_on_in_segments() -> None:
+    parts = task(coref__segment_words=6).for_training([ANN])
+    assert [len(part.words) for part in parts] == [6, 3]
+
+
+def test_documents_without_clusters_cannot_be_scored() -> None:
+    unknown = Document((("a",),), None, "here, line 1")
+    assert "here, line 1: has no clusters" in message_of(task().prepare, [unknown])
+
+
+# Network and documents
+
+
+@torch.no_grad()
+def test_words_are_read_in_their_order_whatever_the_lengths_of_sentences() -> None:
+    model = model_of(task())
+    other = document("x y z w v/q", ())
+    first, second = read_words(model, [ANN, other])
+    for example, found in ((ANN, first), (other, second)):
+        for number, words in enumerate(example.sentences):
+            start = sum(map(len, example.sentences[:number]))
+            alone = model.network.read(model.inputs([words]))
+            for one, whole in zip(alone, found, strict=True):
+                torch.testing.assert_close(
+                    one, whole[start : start + len(words)], atol=NOISE, rtol=0
+                )
+
+
+@torch.no_grad()
+def test_a_guess_depends_on_the_document_alone() -> None:
+    coref = task()
+    model = model_of(coref)
+    documents = [ANN, document("x y z w v/q"), document("Ann is Ann/she/Ann")]
+    together = coref.guess(model, documents)
+    assert together == [coref.guess(model, [each])[0] for each in documents]
+
+
+@torch.no_grad()
+def test_a_very_long_document_is_resolved_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    coref = task(coref__spans_per_word=1.0)
+    model = model_of(coref)
+    model.network.pairs.scorer.score.bias.fill_(100.0)  # everything refers back to something
+    parts = [document("Ann sees Ann ./she is Ann ."), document("Bo sees Bo ./he is Bo .")]
+    both = document("/".join(" ".join(words) for part in parts for words in part.sentences))
+    apart = [coref.guess(model, [part])[0] for part in parts]
+    assert len(coref.guess(model, [both])[0]) == 1
+    monkeypatch.setattr(coref_task, "LONGEST_DOCUMENT", 8)
+    [found] = coref.guess(model, [both])
+    moved = tuple(tuple(span.moved(8) for span in cluster) for cluster in apart[1])
+    assert found == (*apart[0], *moved)
+
+
+@torch.no_grad()
+def test_as_many_spans_are_kept_as_words_allow_and_given_ones_always() -> None:
+    coref = task(coref__spans_per_word=0.3)
+    [words] = read_words(model_of(coref), [ANN])
+    assert len(coref._kept(words, ())) == 3
+    every = [Span(n, n + 1) for n in range(9)]
+    assert set(coref._kept(words, every)) == set(every)
+
+
+@torch.no_grad()
+def test_mentions_alone_are_found_where_they_are_wanted() -> None:
+    coref = task(coref__singletons=True, coref__spans_per_word=1.0)
+    model = model_of(coref)
+    model.network.pairs.scorer.score.bias.fill_(-100.0)  # nothing refers back
+    model.network.mentions.scorer.score.bias.fill_(10.0)
+    assert len(coref.guess(model, [ANN])[0]) == 9
+    model.network.mentions.scorer.score.bias.fill_(-10.0)
+    assert coref.guess(model, [ANN]) == [()]
+
+
+def test_the_mention_loss_is_that_of_every_span() -> None:
+    coref = task()
+    [words] = read_words(model_of(coref), [ANN])
+    expected = 0.0
+    mentions = {span for cluster in ANN.clusters or () for span in cluster}
+    for start, width in (words.scores > -torch.inf).nonzero().tolist():
+        p = words.scores[start, width].sigmoid()
+        right = Span(start, start + width + 1) in mentions
+        expected -= (p if right else 1 - p).log().item()
+    assert mention_loss(words, ANN.clusters or ()).item() == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_mention_longer_than_any_span_does_not_stop_training() -> None:
+    coref = task()
+    loss = coref.loss(model_of(coref), [document("a b c d", ((0, 4), (1, 2)))])
+    assert loss.isfinite()
+
+
+def test_the_loss_falls_as_right_antecedents_score_higher() -> None:
+    coref = task(coref__mention_loss=0.0, coref__spans_per_word=1.0)
+    model = model_of(coref)
+    example = document("Ann/Ann", ((0, 1), (1, 2)))
+    losses = []
+    for bias in (-2.0, 0.0, 2.0):
+        with torch.no_grad():
+            model.network.pairs.scorer.score.bias.fill_(bias)
+        losses.append(coref.loss(model, [example]).item())
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_a_document_without_mentions_can_be_trained_on() -> None:
+    coref = task()
+    loss = coref.loss(model_of(coref), [document("a b c"), ANN])
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.isfinite()
+
+
+# GAP
+
+
+def question(is_first: bool) -> Document:
+    spans = Span(3, 4), Span(0, 1), Span(6, 8)
+    asked = PronounQuestion(*spans, is_first, not is_first, feminine=True)
+    return Document(ANN.sentences, (), "here, line 2", question=asked)
+
+
+@torch.no_grad()
+def test_spans_of_a_question_are_always_looked_at() -> None:
+    coref = task(coref__spans_per_word=0.1)
+    model = model_of(coref)
+    model.network.pairs.scorer.score.bias.fill_(100.0)
+    [found] = coref.guess(model, [question(True)])
+    assert {Span(3, 4), Span(0, 1), Span(6, 8)} <= set(found[0])
+
+
+def test_questions_are_scored_by_names_and_documents_by_clusters() -> None:
+    coref = task()
+    asked = [question(True), question(False)]
+    found = coref.score(asked, [((Span(0, 1), Span(3, 4)),)] * 2)
+    assert isinstance(found, GapScore)
+    assert found.accuracy == 0.5
+    assert isinstance(coref.score([ANN], [()]), CorefScore)
+    message = message_of(coref.score, [ANN, *asked], [()] * 3)
+    assert "rows of GAP and whole documents have different scores" in message
+
+
+# What is asked
+
+
+def test_texts_words_and_sentences_can_be_asked_about() -> None:
+    coref, tokenizer = task(), load_tokenizer("default")
+    raw = coref.given("Ann sleeps. She dreams.", tokenizer, "item 1")
+    expected = (("Ann", "sleeps", "."), ("She", "dreams", "."))
+    assert raw.examples[0].sentences == expected
+    assert raw.offsets[3] == (12, 15)
+    assert coref.given(expected, tokenizer, "item 1").examples == raw.examples
+    assert coref.given(["Ann", "sleeps"], tokenizer, "i").examples[0].sentences == (
+        ("Ann", "sleeps"),
+    )
+
+
+@pytest.mark.parametrize("item", [3, ["a", ["b"]], [["a", 1]], None])
+def test_what_is_no_text_is_refused(item: Any) -> None:
+    message = message_of(task().given, item, load_tokenizer("default"), "item 2")
+    assert message.startswith("item 2: is ")
+    assert message.endswith("give a text, or a list of words or of sentences")
+
+
+@pytest.mark.parametrize("item", ["", " \n", [], [[], []]])
+def test_nothing_cannot_be_asked_about(item: Any) -> None:
+    assert "has no words" in message_of(task().given, item, load_tokenizer("default"), "item 1")
+
+
+# Whole runs
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> TaskResult:
+    folder = tmp_path_factory.mktemp("coref")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        draw_nothing(monkeypatch)
+        return train(folder)
+
+
+def test_who_is_who_is_learnt(trained: TaskResult) -> None:
+    assert trained.dev.score.main > 0.8
+    assert trained.dev.confusion is None
+    assert "MUC" in (trained.folder / "report.txt").read_text(encoding="utf-8")
+    results = json.loads((trained.folder / "results.json").read_text(encoding="utf-8"))
+    assert results["dev"]["f1"] == trained.dev.score.main
+    assert results["config"]["coref"]["longest_span"] == 2
+
+
+def test_a_saved_task_says_the_same(trained: TaskResult) -> None:
+    loaded = TrainedTask.load(trained.folder, bilm=embedder())
+    text = "the Zoë Ek\n\nsees  she\n\nQQQ\n\nand XX"
+    [first], [second] = trained.trained.predict([text]), loaded.predict([text])
+    assert first == second
+    assert isinstance(second, CorefPrediction)
+    assert second.to_text() == "the [1 Zoë Ek]\n\nsees  [1 she]\n\n[2 QQQ]\n\nand [2 XX]"
+    mention = second.to_dict()["clusters"][0][0]
+    assert text[mention["start"] : mention["end"]] == mention["text"] == "Zoë Ek"
+
+
+def test_a_saved_task_is_evaluated_on_files(trained: TaskResult, tmp_path: Path) -> None:
+    loaded = TrainedTask.load(trained.folder, bilm=embedder())
+    found = loaded.evaluate(write_documents(tmp_path, "dev", 12))
+    assert found.score.main == pytest.approx(trained.dev.score.main)
+
+
+def test_an_interrupted_run_goes_on_to_the_same_weights(
+    trained: TaskResult, tmp_path: Path
+) -> None:
+    def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(StoppedError, match="stopped in epoch 2"):
+        train(tmp_path, watcher=Interrupting(2, 3, interrupt))
+    watcher = Listening()
+    resumed = train(tmp_path, resume=True, watcher=watcher)
+    assert "resumed in epoch 2" in watcher.notes
+    for name, weight in weights(trained.folder).items():
+        assert torch.equal(weight, weights(resumed.folder)[name]), name
+
+
+@pytest.mark.parametrize("place", ["both", "none"])
+def test_elmo_joins_anywhere_and_a_baseline_does_without(place: str, tmp_path: Path) -> None:
+    settings = {"inputs__elmo": place, "inputs__characters": True, "training__epochs": 1}
+    arguments = {"bilm": None} if place == "none" else {}
+    found = train(tmp_path, settings=settings, **arguments)
+    assert len(found.mixes) == (2 if place == "both" else 0)
+    assert found.to_dict()["dev"]["documents"] == 12
+
+
+def test_a_run_without_anything_to_learn_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "none.conll"
+    path.write_text("#begin document (a)\na\t0\t0\tAnn\tNN\t-\n#end document\n")
+    with pytest.raises(InputError, match="no document has two mentions of the same"):
+        train_task(config(), tmp_path / "out", train=path, bilm=embedder())
+    assert not (tmp_path / "out").exists()

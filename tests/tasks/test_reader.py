@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from tasks.small_words import (
+    SIZES,
+    assert_every_parameter_learns,
+    assert_same,
+    fit,
+    no_default_device,
+    random_words,
+)
+from torch import Tensor
+
+from elmokit.tasks.reader import Reader, TrilinearSimilarity, attend_where
+from elmokit.tasks.reading_spans import SpanScores, shared_loss
+from elmokit.tasks.word_vectors import Sizes
+
+TEXTS, ASKED = (5, 1, 7), (3, 1, 2, 4)
+WINDOWS, QUESTIONS = torch.tensor([0, 2, 1, 2]), torch.tensor([1, 0, 3, 2])
+
+
+def reader(answer_lstms: bool = True, sizes: Sizes = SIZES, dropout: float = 0.0) -> Reader:
+    torch.manual_seed(3)
+    return Reader(sizes, hidden=6, dropout=dropout, answer_lstms=answer_lstms)
+
+
+def scores(network: Reader, padding: int = 0) -> SpanScores:
+    texts = random_words(TEXTS, padding=padding)
+    asked = random_words(ASKED, padding=padding, seed=1)
+    return network(texts, asked, WINDOWS, QUESTIONS)
+
+
+def loss_of(found: SpanScores) -> Tensor:
+    right = torch.zeros_like(found.mask)
+    right[:, 0] = True
+    rows = [0, 1, 2, 3]
+    starts = shared_loss(found.start, right, found.mask, rows)
+    return (starts + shared_loss(found.end, right, found.mask, rows)).mean()
+
+
+@pytest.mark.parametrize("answer_lstms", [True, False])
+def test_a_row_depends_on_its_text_and_its_question_alone(answer_lstms: bool) -> None:
+    network = reader(answer_lstms)
+    together = scores(network)
+
+    for row, (window, question) in enumerate(
+        zip(WINDOWS.tolist(), QUESTIONS.tolist(), strict=True)
+    ):
+        length = TEXTS[window]
+        alone = network(
+            random_words([length]),
+            random_words([ASKED[question]], seed=1),
+            *torch.zeros(2, 1).long(),
+        )
+        for one, other in zip(together[:2], alone[:2], strict=True):
+            assert_same(one[row, :length], other[0])
+    padded = scores(network, padding=3)
+    for one, other in zip(together[:2], padded[:2], strict=True):
+        assert_same(one[together.mask], other[padded.mask])
+
+
+@pytest.mark.parametrize("answer_lstms", [True, False])
+@pytest.mark.parametrize("sizes", [SIZES, Sizes(at_input=5, at_output=0)])
+def test_everything_learns(answer_lstms: bool, sizes: Sizes) -> None:
+    network = reader(answer_lstms, sizes)
+    texts, asked = random_words(TEXTS, sizes), random_words(ASKED, sizes, seed=1)
+    assert_every_parameter_learns(network, loss_of(network(texts, asked, WINDOWS, QUESTIONS)))
+
+
+def test_a_batch_is_learnt_by_heart() -> None:
+    network = reader(answer_lstms=False)
+    assert fit(network, lambda: loss_of(scores(network)), steps=60, rate=0.02) < 0.1
+
+
+def test_the_question_matters() -> None:
+    network = reader()
+    texts, asked = random_words([5]), random_words(ASKED, seed=1)
+    found = network(texts, asked, torch.zeros(2).long(), torch.tensor([0, 3]))
+    assert (found.start[0] - found.start[1]).abs().max() > 1e-3
+    assert (found.end[0] - found.end[1]).abs().max() > 1e-3
+
+
+def test_dropout_is_of_training_alone() -> None:
+    network = reader(dropout=0.5)
+    assert not torch.equal(scores(network).start, scores(network).start)
+    network.eval()
+    assert torch.equal(scores(network).start, scores(network).start)
+
+
+def test_similarity_is_that_of_each_pair() -> None:
+    torch.manual_seed(0)
+    similarity = TrilinearSimilarity(4)
+    one, other = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    assert similarity.of_one is not None
+
+    found = similarity(one, other)
+
+    for row, word, place in ((0, 0, 0), (1, 2, 4), (1, 0, 3)):
+        a, b = one[row, word], other[row, place]
+        weights = similarity.of_one, similarity.of_other, similarity.of_both
+        expected = sum(w @ v for w, v in zip(weights, (a, b, a * b), strict=True))
+        assert_same(found[row, word, place], torch.as_tensor(expected))
+
+
+def test_no_word_attends_to_itself_and_a_lone_one_to_nothing() -> None:
+    network = reader(answer_lstms=False)
+    seen: list[Tensor] = []
+    network.self_merge.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    network.self_encoder.register_forward_hook(lambda module, inputs, output: seen.append(output))
+
+    scores(network)
+
+    encoded, joined = seen
+    size = encoded.shape[-1]
+    attended = joined[..., size : 2 * size]
+    assert_same(attended[2, 0], torch.zeros(size))  # the text of one word
+    similar = network.self_similarity(encoded, encoded)[0, :5, :5]
+    shares = similar.masked_fill(torch.eye(5, dtype=torch.bool), -torch.inf).softmax(-1)
+    assert_same(attended[0, :5], shares @ encoded[0, :5])
+
+
+def test_attention_is_over_what_is_allowed() -> None:
+    vectors = torch.eye(3).unsqueeze(0)
+    scores_of_words = torch.tensor([[[0.0, 5.0, 0.0], [1.0, 1.0, 1.0]]])
+    allowed = torch.tensor([[[True, False, True], [False, False, False]]])
+    found = attend_where(scores_of_words, vectors, allowed)
+    assert_same(found, torch.tensor([[[0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]]))
+
+
+def test_everything_is_made_where_the_words_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = reader()
+    texts, asked = random_words(TEXTS), random_words(ASKED, seed=1)
+    with no_default_device(monkeypatch):
+        found = network(texts, asked, WINDOWS, QUESTIONS)
+    assert found.start.device.type == "cpu"

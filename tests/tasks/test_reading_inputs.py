@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import torch
+from tasks.small_reading import passage
+
+from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.passages import Question
+from elmokit.tasks.reading_inputs import Piece, parts_of, reading_of, window_vectors
+from elmokit.tasks.reading_spans import Window
+
+TEXT = passage("a bb ccc", "d", "ee a f")
+OTHER = passage("a bb ccc", "g")
+
+
+def inputs() -> TaskInputs:
+    torch.manual_seed(0)
+    return TaskInputs(characters=CharacterFeatures(filters=6)).eval()
+
+
+def test_windows_take_words_across_sentences() -> None:
+    parts = list(parts_of(TEXT.context, Window(1, 6)))
+    words = [word for part in parts for word in part.sentence[part.first : part.end]]
+    assert words == ["bb", "ccc", "d", "ee", "a"]
+    assert [part.sentence for part in parts] == list(TEXT.context)
+    assert [part.sentence for part in parts_of(TEXT.context, Window(3, 4))] == [("d",)]
+
+
+def test_every_word_of_a_window_has_its_own_vector() -> None:
+    some = inputs()
+    pieces = [
+        Piece(TEXT, Window(1, 6), (0,)),
+        Piece(OTHER, Window(0, 4), (1,)),
+        Piece(TEXT, Window(6, 7), (0,)),
+    ]
+
+    found = window_vectors(some, pieces)
+
+    assert found.mask.sum(1).tolist() == [5, 4, 1]
+    for row, words in enumerate((["bb", "ccc", "d", "ee", "a"], ["a", "bb", "ccc", "g"], ["f"])):
+        torch.testing.assert_close(
+            found.at_input[row, : len(words)], some([words]).at_input[0], rtol=0, atol=1e-6
+        )
+        assert not found.at_input[row, len(words) :].any()
+    assert found.at_output is None
+
+
+def test_rows_name_the_window_and_the_question() -> None:
+    questions = [Question(str(n), (word,)) for n, word in enumerate(("what", "who", "why"))]
+    pieces = [Piece(TEXT, Window(0, 4), (0, 2)), Piece(TEXT, Window(3, 7), (2,))]
+
+    reading = reading_of(inputs(), pieces, questions)
+
+    assert reading.window_rows.tolist() == [0, 0, 1]
+    assert reading.asked_rows.tolist() == [0, 1, 1]  # the second question is not asked
+    assert len(reading.questions.mask) == 2
+    assert [piece.size for piece in pieces] == [8, 4]

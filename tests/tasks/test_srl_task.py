@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tasks.small_srl import LEARNING, sentence, srl_config, train_srl, write_roles
+from tasks.small_tasks import Interrupting, draw_nothing, embedder, weights
+
+from elmokit.errors import ElmoError, StoppedError
+from elmokit.tasks import srl_task
+from elmokit.tasks.batches import size_of
+from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.evaluation import evaluate
+from elmokit.tasks.files.lines import Line
+from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.items import ItemSettings, items_of
+from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.srl.predictions import FoundArgument, FoundPredicate, RolePrediction
+from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
+from elmokit.tasks.srl_task import RoleGuess, SrlTask
+from elmokit.tasks.task import TaskModel
+from elmokit.text.tokenizer import load_tokenizer
+
+DEFAULT = load_tokenizer("default")
+PLACE = "here, line 1"
+SOLD = sentence("He sold it and left", (1, "B-ARG0 B-V B-ARG1 O O"), (4, "B-ARG0 O O O B-V"))
+FLAT = sentence("So what", place="here, line 8")
+
+
+@pytest.fixture(autouse=True)
+def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_nothing(monkeypatch)
+
+
+def small_task(*examples: RoleSentence, **settings: Any) -> SrlTask:
+    return SrlTask(srl_config(**settings), SrlTask.labels_of(examples or (SOLD,)))
+
+
+def small_model(task: SrlTask) -> TaskModel[Any]:
+    torch.manual_seed(0)
+    inputs = TaskInputs(characters=CharacterFeatures(filters=6))
+    return TaskModel(inputs, task.make_network(inputs.sizes)).eval()
+
+
+def message_of(call: Any, *arguments: Any) -> str:
+    with pytest.raises(ElmoError) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# Examples
+
+
+def test_labels_are_the_bio_tags_of_all_roles() -> None:
+    assert small_task().labels.names == (
+        "O", "B-ARG0", "I-ARG0", "B-ARG1", "I-ARG1", "B-V", "I-V",
+    )  # fmt: skip
+
+
+def test_a_role_that_was_not_learnt_is_one_that_is_missed() -> None:
+    task = small_task()
+    unknown = sentence("He left now", (1, "B-ARG0 B-V B-ARGM-TMP"))
+    [prepared] = task.prepare([unknown])
+    score = task.score([prepared], [RoleGuess((1,), (("B-ARG0", "B-V", "O"),))])
+    assert score.arguments.by_type["ARGM-TMP"].expected == 1
+    assert score.arguments.total.recall == 0.5
+    confusion = task.confusion([prepared], [RoleGuess((1,), (("B-ARG0", "B-V", "O"),))])
+    assert confusion.confusions()[0][:2] == ("ARGM-TMP", "O")
+
+
+def test_sentences_without_any_predicate_cannot_be_trained_on() -> None:
+    found = message_of(small_task().prepare, [FLAT])
+    assert found == "here, line 8 and after: no word is a predicate; give a file that has some"
+
+
+def test_sentences_whose_predicates_are_to_be_found_cannot_be_scored() -> None:
+    found = message_of(small_task().prepare, [RoleSentence(("a",), None, PLACE)])
+    assert found.startswith("here, line 1: has no roles")
+
+
+def test_sentences_with_many_predicates_are_trained_on_in_parts() -> None:
+    task = small_task(**{"training.batch_tokens": 6})
+    parts = task.for_training([SOLD, FLAT])
+    assert [size_of(part) for part in parts] == [5, 5, 2]
+
+
+def test_the_same_sentence_is_held_out_wherever_it_stands() -> None:
+    assert SrlTask.group_of(SOLD) == SrlTask.group_of(sentence("He sold it and left"))
+    assert SrlTask.group_of(SOLD) != SrlTask.group_of(FLAT)
+
+
+# Loss and guesses
+
+
+def test_batch_mates_do_not_change_guesses() -> None:
+    task = small_task()
+    model = small_model(task)
+    together = task.guess(model, [SOLD, FLAT])
+    assert together == [*task.guess(model, [SOLD]), *task.guess(model, [FLAT])]
+    assert [len(tags) for tags in together[0].tags] == [5, 5]
+    assert together[1].tags == ()
+
+
+def test_predicates_are_tagged_some_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = small_task()
+    model = small_model(task)
+    at_once = task.guess(model, [SOLD, SOLD, SOLD])
+    monkeypatch.setattr(srl_task, "WORDS_AT_ONCE", 12)
+    assert task.guess(model, [SOLD, SOLD, SOLD]) == at_once
+
+
+def test_the_loss_of_sentences_without_a_predicate_is_that_of_finding_none() -> None:
+    task = small_task()
+    model = small_model(task)
+    words = model.inputs([FLAT.words])
+    p_none = (1 - model.network.find(words).sigmoid()).log()
+    torch.testing.assert_close(task.loss(model, [FLAT]), -p_none.mean())
+
+
+def test_the_loss_is_minus_log_p_of_the_right_tags() -> None:
+    task = small_task()
+    model = small_model(task)
+    words = model.inputs([SOLD.words])
+    odds = model.network.find(words)[0]
+    right = torch.tensor([0.0, 1.0, 0.0, 0.0, 1.0])
+    finding = -(right * odds.sigmoid().log() + (1 - right) * (-odds).sigmoid().log()).mean()
+    asked = srl_task.predicates_of([SOLD], words.mask.device)
+    log_p = model.network(words, asked).log_softmax(-1)
+    tags = [["B-ARG0", "B-V", "B-ARG1", "O", "O"], ["B-ARG0", "O", "O", "O", "B-V"]]
+    chosen = [
+        log_p[row, word, task.labels.names.index(tag)]
+        for row, of_row in enumerate(tags)
+        for word, tag in enumerate(of_row)
+    ]
+    torch.testing.assert_close(task.loss(model, [SOLD]), finding - torch.stack(chosen).mean())
+
+
+# Training
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a task that has learnt."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        draw_nothing(monkeypatch)
+        return train_srl(tmp_path_factory.mktemp("trained"), LEARNING).folder
+
+
+@pytest.fixture(scope="module")
+def loaded(trained: Path) -> TrainedTask:
+    return TrainedTask.load(trained, bilm=embedder())
+
+
+def test_learns_roles_and_which_words_are_predicates(trained: Path) -> None:
+    results = json.loads((trained / "results.json").read_text(encoding="utf-8"))
+    assert results["dev"]["f1"] > 0.9
+    assert results["dev"]["predicates"]["f1"] > 0.8
+    assert "ARG1" in (trained / "report.txt").read_text(encoding="utf-8")
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    whole = train_srl(tmp_path, output=tmp_path / "whole")
+    stop = Interrupting(2, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(StoppedError):
+        train_srl(tmp_path, output=tmp_path / "stopped", watcher=stop)
+    train_srl(tmp_path, output=tmp_path / "stopped", resume=True)
+    expected, found = weights(whole.folder), weights(tmp_path / "stopped")
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
+
+
+@pytest.mark.parametrize("place", ["output", "both", "none"])
+def test_elmo_joins_wherever_it_is_wanted(place: str, tmp_path: Path) -> None:
+    settings = {"inputs.elmo": place, "inputs.characters": True, "training.epochs": 1}
+    found = train_srl(tmp_path, settings, bilm=None if place == "none" else embedder())
+    assert len(found.mixes) == {"output": 1, "both": 2, "none": 0}[place]
+
+
+def test_a_loaded_task_scores_as_it_did(loaded: TrainedTask, trained: Path) -> None:
+    path = write_roles(trained.parent, "dev")
+    results = json.loads((trained / "results.json").read_text(encoding="utf-8"))
+    assert loaded.evaluate(path).score.to_dict() == results["dev"]
+
+
+def test_evaluation_knows_what_was_taken_for_what(loaded: TrainedTask) -> None:
+    examples = loaded.task.prepare([sentence("we 777 MOTHER", (1, "B-ARG0 B-V B-ARG2"))])
+    found = evaluate(loaded.task, loaded.model, examples)
+    assert found.confusion is not None
+    assert found.confusion.total == 3
+
+
+# Prediction
+
+
+def predicted(loaded: TrainedTask, item: Any) -> RolePrediction:
+    [found] = loaded.predict([item])
+    assert isinstance(found, RolePrediction)
+    return found
+
+
+def test_predicates_are_found_with_their_arguments_and_places(loaded: TrainedTask) -> None:
+    text = "We  777 MOTHER."
+    found = predicted(loaded, text)
+    [predicate] = found.predicates
+    assert (predicate.text, text[predicate.start : predicate.end]) == ("777", "777")
+    assert predicate.probability is not None
+    assert 0.5 < predicate.probability <= 1
+    by_role = {each.role: each for each in predicate.arguments}
+    owner = by_role["ARG0"]
+    assert (owner.text, owner.first_word, owner.start, owner.end) == ("We", 0, 0, 2)
+    assert text[slice(by_role["ARG2"].start, by_role["ARG2"].end)] == by_role["ARG2"].text
+    assert all(0 < each.probability <= 1 for each in predicate.arguments)
+
+
+def test_sentences_of_a_text_are_tagged_one_by_one(loaded: TrainedTask) -> None:
+    text = "We 777 MOTHER. You 1000 WWW."
+    found = predicted(loaded, text)
+    assert found.words == ("We", "777", "MOTHER", ".", "You", "1000", "WWW", ".")
+    assert [each.word for each in found.predicates] == [1, 5]
+    for predicate in found.predicates:
+        for argument in predicate.arguments:
+            assert text[argument.start : argument.end] == argument.text
+            words = found.words[argument.first_word : argument.end_word]
+            assert " ".join(words) == argument.text
+
+
+@pytest.mark.parametrize("given", [[1, 5], ["777", "1000"], ["1000", 1], (5, 1, 1)])
+def test_predicates_that_are_given_are_not_looked_for(
+    loaded: TrainedTask, given: list[Any]
+) -> None:
+    found = predicted(loaded, WithPredicates("We 777 MOTHER. You 1000 WWW.", given))
+    assert [(each.text, each.word) for each in found.predicates] == [("777", 1), ("1000", 5)]
+    assert [each.probability for each in found.predicates] == [None, None]
+
+
+def test_words_that_are_given_match_in_any_case_and_may_not_occur(loaded: TrainedTask) -> None:
+    assert [
+        each.word for each in predicted(loaded, WithPredicates("We GO", ["go"])).predicates
+    ] == [1]
+    assert predicted(loaded, WithPredicates(["we", "see"], ["go"])).predicates == ()
+
+
+def test_words_have_no_places(loaded: TrainedTask) -> None:
+    found = predicted(loaded, ["we", "777", "MOTHER"])
+    assert found.offsets is None
+    assert {each.start for each in found.predicates} == {None}
+    assert json.loads(json.dumps(found.to_dict()))["predicates"][0]["text"] == "777"
+
+
+@pytest.mark.parametrize("item", ["", [], "  \n"])
+def test_what_has_no_words_has_no_predicates(loaded: TrainedTask, item: Any) -> None:
+    assert predicted(loaded, item).predicates == ()
+
+
+@pytest.mark.parametrize(
+    ("predicates", "message"),
+    [
+        ([7], "item 1: a predicate is 7 (int); give the number of a word, of which there are 2"),
+        ([-1], "item 1: a predicate is -1 (int)"),
+        ([True], "item 1: a predicate is True (bool)"),
+        ([1.0], "item 1: a predicate is 1.0 (float)"),
+        ("go", "item 1: predicates are 'go' (str); give a list"),
+        (None, "item 1: predicates are None (NoneType); give a list"),
+    ],
+)
+def test_predicates_that_cannot_be_are_refused(
+    loaded: TrainedTask, predicates: Any, message: str
+) -> None:
+    found = message_of(loaded.predict, [WithPredicates("we see", predicates)])
+    assert found.startswith(message)
+
+
+def test_a_line_of_json_may_name_its_predicates() -> None:
+    lines = [Line(PLACE, '{"text": "a b", "predicates": [1]}'), Line(PLACE, '{"words": ["a"]}')]
+    named, plain = items_of(lines, "srl", ItemSettings(format="jsonl"))
+    assert named.asked == WithPredicates("a b", [1])
+    assert plain.asked == ["a"]
+    [other, _] = items_of(lines, "tags", ItemSettings(format="jsonl"))
+    assert other.asked == "a b"
+
+
+def test_a_prediction_reads_as_text_with_a_line_for_each_predicate(loaded: TrainedTask) -> None:
+    found = predicted(loaded, "We 777 MOTHER")
+    assert found.to_text() == "[ARG0 We] [V 777] [ARG2 MOTHER]"
+
+
+def test_an_argument_may_stand_around_its_predicate_in_text() -> None:
+    around = FoundArgument("ARG1", "sold it", 0, 2, None, None, 1.0)
+    sold = FoundPredicate("sold", 0, None, None, None, (around,))
+    assert RolePrediction(("sold", "it"), (sold,)).to_text() == "[ARG1 [V sold] it]"
+
+
+def test_given_propositions_have_no_phrases_yet() -> None:
+    given = small_task().given(WithPredicates("We go. You see.", [4]), DEFAULT, PLACE)
+    assert [each.propositions for each in given.examples] == [(), (Proposition(1),)]
