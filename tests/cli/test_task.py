@@ -205,7 +205,7 @@ def test_contradicting_flags_are_wrong_usage(elmo: Elmo, tmp_path: Path) -> None
 
 
 def test_an_unknown_task_is_wrong_usage_that_names_the_others(elmo: Elmo) -> None:
-    code, _, err = elmo("task", "train", "squad", "--train", "a", "-o", "b")
+    code, _, err = elmo("task", "train", "translation", "--train", "a", "-o", "b")
     assert code == 2
     assert "'spam', 'sst', 'ner', 'pos', 'nli'" in err
 
