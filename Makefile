@@ -9,7 +9,7 @@ demo: $(READY)
 	$(BIN)/python -m runs.demo
 
 test: $(READY) check
-	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: $(READY)
 	$(BIN)/ruff check
