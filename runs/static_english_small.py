@@ -19,7 +19,7 @@ from typing import NamedTuple
 from benchmarks.machine import processor
 from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
 from elmokit.cli.progress import Passes
-from elmokit.cli.static import Words
+from elmokit.cli.static_train import Words
 from elmokit.errors import ElmoError, InputError
 from elmokit.formats.files import write_folder_atomically
 from elmokit.formats.word_vectors_native import VECTORS_FILE

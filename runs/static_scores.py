@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from elmokit.cli.static import Words
+from elmokit.cli.static_train import Words
 from elmokit.errors import ElmoError
 from elmokit.formats.word_vectors_fasttext import import_gensim
 from elmokit.static.evaluation import analogy_scores, similarity_score, total

@@ -22,8 +22,9 @@ from benchmarks.text import REPOSITORY
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
 from elmokit.cli.task_progress import Shown
 from elmokit.errors import ConfigError
+from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.checkpoints import CHECKPOINTS
-from elmokit.tasks.config import TaskConfig, task_config
+from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.results import RESULTS
 from elmokit.tasks.run import train_task
 

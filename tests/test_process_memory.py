@@ -48,9 +48,14 @@ def test_onednn_is_asked_to_remember_few_shapes(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_library(name: None) -> object:
-        return object()  # without mallopt
+    asked = []
 
-    monkeypatch.setattr(process_memory.ctypes, "CDLL", no_library)
+    class OtherLibrary:
+        def __getattr__(self, name: str) -> object:
+            asked.append(name)
+            raise AttributeError(name)
+
+    monkeypatch.setattr(process_memory.ctypes, "CDLL", lambda name: OtherLibrary())
     keep_process_small()
     give_back_free_memory()
+    assert asked == ["mallopt", "malloc_trim"]

@@ -72,11 +72,6 @@ def embed_with_ray(
     if whole := job.whole_before():
         return whole
     spool = job.spool
-    worker = {
-        "settings": job.settings,
-        "folder": spool.folder,
-        "device": embedder.device.type,
-    }
     started = time.perf_counter()
     arrivals: Arrivals | None = None
     try:
@@ -93,12 +88,7 @@ def embed_with_ray(
                 assert whole is not None  # without parts, a folder that is there is whole
                 return whole
             arrivals = Arrivals(folder, folder.begin(), source.position()[1], report)
-            shards = unread(ray, shards, arrivals)
-            model = on_processor(embedder, job.computer.layers)
-            # Closed at once where an error ends it, so that the workers are free for others.
-            with closing(results(ray, shards, model, worker)) as messages:
-                arrivals.collect(messages)
-            arrivals.check_whole(len(shards))
+            compute_missing(ray, job, shards, arrivals)
             job.check_publishable()
             folder.publish(job.target, arrivals.done, numbered=source.settings.keep is None)
             job.publish_done()
@@ -114,6 +104,21 @@ def embed_with_ray(
         arrivals.memory,
         longest_whole=job.computer.longest,
     )
+
+
+def compute_missing(ray: Any, job: Job, shards: Sequence[Shard], arrivals: Arrivals) -> None:
+    """Have the workers compute every part that has not arrived."""
+    worker = {
+        "settings": job.settings,
+        "folder": job.spool.folder,
+        "device": job.embedder.device.type,
+    }
+    shards = unread(ray, shards, arrivals)
+    model = on_processor(job.embedder, job.computer.layers)
+    # Closed at once where an error ends it, so that the workers are free for others.
+    with closing(results(ray, shards, model, worker)) as messages:
+        arrivals.collect(messages)
+    arrivals.check_whole(len(shards))
 
 
 def unread(ray: Any, shards: Sequence[Shard], arrivals: Arrivals) -> list[Shard]:

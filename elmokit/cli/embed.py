@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli.options import (
+    THREADS_OPTION,
     Function,
     ModelCommand,
+    add_options,
     check_place,
     computing_options,
     encoding_options,
     load_embedder,
     model_options,
+    table_options,
     use_threads,
 )
 from elmokit.process_memory import keep_process_small
@@ -41,83 +44,60 @@ class EmbedCommand(ModelCommand):
 
 def input_options(function: Function) -> Function:
     """Add the flags that say how INPUT becomes sentences."""
-    for option in reversed(
-        (
-            click.option(
-                "--tokenize",
-                is_flag=True,
-                help="INPUT is raw text: split each line, or cell of a table, into words; it stays "
-                "one sentence.",
-            ),
-            click.option(
-                "--split",
-                is_flag=True,
-                help="INPUT is raw text: split it into words and sentences (of 4,000 characters at "
-                "most).",
-            ),
-            click.option(
-                "--column", metavar="NAME", help="Of a table: the column that holds the text."
-            ),
-            click.option(
-                "--keep", metavar="NAME", help="Of a table: a column to keep as the vectors' id."
-            ),
-            click.option(
-                "--skip-bad-rows",
-                is_flag=True,
-                help="Of CSV and TSV: leave out rows with more or fewer fields than columns.",
-            ),
-            click.option(
-                "--format",
-                "input_format",
-                type=click.Choice(["text", "jsonl", "csv", "tsv", "parquet"]),
-                help="What INPUT is. Without it: what its name says; standard input is text, or "
-                "JSON lines with --column.",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--tokenize",
+            is_flag=True,
+            help="INPUT is raw text: split each line, or cell of a table, into words; it stays "
+            "one sentence.",
+        ),
+        click.option(
+            "--split",
+            is_flag=True,
+            help="INPUT is raw text: split it into words and sentences (of 4,000 characters at "
+            "most).",
+        ),
+        table_options,
+        click.option(
+            "--keep", metavar="NAME", help="Of a table: a column to keep as the vectors' id."
+        ),
+    )
 
 
 def vector_options(function: Function) -> Function:
     """Add the flags that say what is made of each sentence."""
-    for option in reversed(
-        (
-            click.option(
-                "--layers",
-                default="average",
-                show_default=True,
-                metavar="LAYERS",
-                help="average, top, all, a layer's number, or mix FILE: a mix that a task has "
-                "learnt.",
-            ),
-            click.option("--mix", metavar="FILE", hidden=True),
-            click.option(
-                "--pool",
-                type=click.Choice(["none", "mean", "max"]),
-                default="none",
-                show_default=True,
-                help="A vector per word, or one per sentence.",
-            ),
-            click.option(
-                "--dtype",
-                type=click.Choice(["float32", "float16"]),
-                default="float32",
-                show_default=True,
-                help="Of the vectors in OUT; float16 takes half the space and keeps three digits.",
-            ),
-            click.option(
-                "--compression",
-                metavar="KIND",
-                help="gzip for .h5; zstd, snappy or gzip for .parquet; deflate for .npz.",
-            ),
-            click.option(
-                "--forget-sentences", is_flag=True, help="Leave the sentences out of OUT."
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--layers",
+            default="average",
+            show_default=True,
+            metavar="LAYERS",
+            help="average, top, all, a layer's number, or mix FILE: a mix that a task has learnt.",
+        ),
+        click.option("--mix", metavar="FILE", hidden=True),
+        click.option(
+            "--pool",
+            type=click.Choice(["none", "mean", "max"]),
+            default="none",
+            show_default=True,
+            help="A vector per word, or one per sentence.",
+        ),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "float16"]),
+            default="float32",
+            show_default=True,
+            help="Of the vectors in OUT; float16 takes half the space and keeps three digits.",
+        ),
+        click.option(
+            "--compression",
+            metavar="KIND",
+            help="gzip for .h5; zstd, snappy or gzip for .parquet; deflate for .npz.",
+        ),
+        click.option("--forget-sentences", is_flag=True, help="Leave the sentences out of OUT."),
+    )
 
 
 @click.command(cls=EmbedCommand)
@@ -134,7 +114,7 @@ def vector_options(function: Function) -> Function:
 @encoding_options
 @vector_options
 @computing_options
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
+@THREADS_OPTION
 @click.option(
     "--engine",
     type=click.Choice(["local", "ray"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmokit.cli.options import Function, model_options
+from elmokit.cli.options import DEVICE_OPTION, Function, add_options, model_options
 
 if TYPE_CHECKING:
     from elmokit.language_model import LanguageModel
@@ -23,8 +23,7 @@ STATE_OPTION = click.option(
 
 def language_model_options(function: Function) -> Function:
     """Add the flags that name a language model and where it computes."""
-    device = click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
-    return model_options(device(function))
+    return add_options(function, model_options, DEVICE_OPTION)
 
 
 def load_language_model(

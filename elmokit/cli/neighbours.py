@@ -13,12 +13,17 @@ import click
 
 from elmokit.cli.compare import load_static
 from elmokit.cli.options import (
+    DEVICE_OPTION,
+    PRECISION_OPTION,
+    THREADS_OPTION,
     Function,
     ModelCommand,
+    add_options,
     check_place,
     encoding_options,
     load_embedder,
     model_options,
+    table_options,
     use_threads,
 )
 from elmokit.cli.progress import Embedded
@@ -58,36 +63,20 @@ def neighbours() -> None:
 
 def input_options(function: Function) -> Function:
     """Add the flags that say how CORPUS becomes sentences."""
-    for option in reversed(
-        (
-            click.option(
-                "--split",
-                is_flag=True,
-                help="CORPUS is raw text: split it into words and sentences.",
-            ),
-            click.option(
-                "--tokenize",
-                is_flag=True,
-                help="CORPUS is raw text: split each line into words; it stays one sentence.",
-            ),
-            click.option(
-                "--column", metavar="NAME", help="Of a table: the column that holds the text."
-            ),
-            click.option(
-                "--skip-bad-rows",
-                is_flag=True,
-                help="Of CSV and TSV: leave out rows with more or fewer fields than columns.",
-            ),
-            click.option(
-                "--format",
-                "input_format",
-                type=click.Choice(["text", "jsonl", "csv", "tsv", "parquet"]),
-                help="What CORPUS is. Without it: what its name says.",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--split",
+            is_flag=True,
+            help="CORPUS is raw text: split it into words and sentences.",
+        ),
+        click.option(
+            "--tokenize",
+            is_flag=True,
+            help="CORPUS is raw text: split each line into words; it stays one sentence.",
+        ),
+        table_options,
+    )
 
 
 @neighbours.command(cls=ModelCommand)
@@ -105,15 +94,9 @@ def input_options(function: Function) -> Function:
 @model_options
 @input_options
 @encoding_options
-@click.option(
-    "--precision",
-    type=click.Choice(["exact", "fast"]),
-    default="exact",
-    show_default=True,
-    help="float32, or lower-precision matrix products.",
-)
-@click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="To compute with.")
+@PRECISION_OPTION
+@DEVICE_OPTION
+@THREADS_OPTION
 @click.option("--resume", is_flag=True, help="Go on with the same command where it was cut short.")
 @click.option("--force", is_flag=True, help="Replace INDEX, or what is left of another run.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -226,7 +209,7 @@ def model_name(model: str | None) -> str:
     "English.",
 )
 @model_options
-@click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
+@DEVICE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def query(
     index: str,

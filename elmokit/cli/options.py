@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+PRECISION_OPTION = click.option(
+    "--precision",
+    type=click.Choice(["exact", "fast"]),
+    default="exact",
+    show_default=True,
+    help="float32, or lower-precision matrix products.",
+)
+DEVICE_OPTION = click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
+THREADS_OPTION = click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with."
+)
+QUIET_OPTION = click.option("--quiet", is_flag=True, help="Show no progress.")
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 
 class ModelCommand(click.Command):
     """A command whose `--model` also takes the two files of an AllenNLP model."""
@@ -41,95 +55,131 @@ def split_pair(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def model_options(function: Function) -> Function:
-    """Add the flags that name a model."""
-    for option in reversed(
-        (
-            click.option(
-                "--model",
-                metavar="MODEL",
-                help="A model folder, or OPTIONS WEIGHTS. Without it: the bundled English model.",
-            ),
-            click.option("--weights", metavar="FILE", help="The weights, where MODEL is options."),
-            click.option(
-                "--vocabulary",
-                metavar="FILE",
-                help="The words of a word-input AllenNLP model, one per line.",
-            ),
-            click.option(
-                "--tokenizer",
-                type=click.Choice(["default", "whitespace"]),
-                help="What splits raw text. Without it: what the model was trained with.",
-            ),
-        )
-    ):
+def add_options(function: Function, *options: Callable[[Function], Function]) -> Function:
+    """Add some flags to a command, in the order in which its help shows them."""
+    for option in reversed(options):
         function = option(function)
     return function
+
+
+def model_options(function: Function) -> Function:
+    """Add the flags that name a model."""
+    return add_options(
+        function,
+        click.option(
+            "--model",
+            metavar="MODEL",
+            help="A model folder, or OPTIONS WEIGHTS. Without it: the bundled English model.",
+        ),
+        click.option("--weights", metavar="FILE", help="The weights, where MODEL is options."),
+        click.option(
+            "--vocabulary",
+            metavar="FILE",
+            help="The words of a word-input AllenNLP model, one per line.",
+        ),
+        click.option(
+            "--tokenizer",
+            type=click.Choice(["default", "whitespace"]),
+            help="What splits raw text. Without it: what the model was trained with.",
+        ),
+    )
 
 
 def computing_options(function: Function) -> Function:
     """Add the flags that say how to compute."""
-    for option in reversed(
-        (
-            click.option(
-                "--state",
-                type=click.Choice(["zero", "carry", "warm"]),
-                default="zero",
-                show_default=True,
-                help="Where each sentence starts: from nothing, from the sentence before it in "
-                "its row, or from a first reading of itself.",
-            ),
-            click.option(
-                "--precision",
-                type=click.Choice(["exact", "fast"]),
-                default="exact",
-                show_default=True,
-                help="float32, or lower-precision matrix products.",
-            ),
-            click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--state",
+            type=click.Choice(["zero", "carry", "warm"]),
+            default="zero",
+            show_default=True,
+            help="Where each sentence starts: from nothing, from the sentence before it in "
+            "its row, or from a first reading of itself.",
+        ),
+        PRECISION_OPTION,
+        DEVICE_OPTION,
+    )
 
 
 def encoding_options(function: Function) -> Function:
     """Add the flags that say how a text is written as bytes."""
-    for option in reversed(
-        (
-            click.option(
-                "--encoding",
-                default="utf-8",
-                show_default=True,
-                metavar="NAME",
-                help="How the text is written as bytes, such as latin-1.",
-            ),
-            click.option(
-                "--errors",
-                type=click.Choice(["strict", "replace"]),
-                default="strict",
-                show_default=True,
-                help="Bytes that are not of the encoding: refuse them, or read them as U+FFFD.",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--encoding",
+            default="utf-8",
+            show_default=True,
+            metavar="NAME",
+            help="How the text is written as bytes, such as latin-1.",
+        ),
+        click.option(
+            "--errors",
+            type=click.Choice(["strict", "replace"]),
+            default="strict",
+            show_default=True,
+            help="Bytes that are not of the encoding: refuse them, or read them as U+FFFD.",
+        ),
+    )
 
 
 def device_options(function: Function) -> Function:
     """Add the flags that say where to compute, and what to show."""
-    for option in reversed(
-        (
-            click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."),
-            click.option(
-                "--threads", type=click.IntRange(min=1), metavar="N", help="To compute with."
-            ),
-            click.option("--quiet", is_flag=True, help="Show no progress."),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        DEVICE_OPTION,
+        THREADS_OPTION,
+        QUIET_OPTION,
+    )
+
+
+def table_options(function: Function) -> Function:
+    """Add the flags that say what of a table is read."""
+    return add_options(
+        function,
+        click.option(
+            "--column", metavar="NAME", help="Of a table: the column that holds the text."
+        ),
+        click.option(
+            "--skip-bad-rows",
+            is_flag=True,
+            help="Of CSV and TSV: leave out rows with more or fewer fields than columns.",
+        ),
+        click.option(
+            "--format",
+            "input_format",
+            type=click.Choice(["text", "jsonl", "csv", "tsv", "parquet"]),
+            help="What the input is. Without it: what its name says; standard input is text, or "
+            "JSON lines with --column.",
+        ),
+    )
+
+
+def corpus_options(function: Function) -> Function:
+    """Add the flags that say how files of text become sentences to train on."""
+    return add_options(
+        function,
+        click.option(
+            "--tokenizer",
+            type=click.Choice(["default", "whitespace"]),
+            default="default",
+            show_default=True,
+            help="What splits the text: default for raw text, whitespace for a tokenized sentence "
+            "per line.",
+        ),
+        click.option(
+            "--one-sentence-per-line",
+            is_flag=True,
+            help="A line of raw text is a sentence. Without it: a paragraph.",
+        ),
+        click.option(
+            "--errors",
+            type=click.Choice(["strict", "replace"]),
+            default="strict",
+            show_default=True,
+            help="What is not UTF-8: refuse it, or read it as U+FFFD.",
+        ),
+    )
 
 
 def check_place(output: str) -> None:

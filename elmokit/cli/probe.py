@@ -10,8 +10,10 @@ import click
 
 from elmokit.cli.compare import load_static
 from elmokit.cli.options import (
+    THREADS_OPTION,
     Function,
     ModelCommand,
+    add_options,
     check_place,
     computing_options,
     load_embedder,
@@ -69,26 +71,21 @@ def probe() -> None:
 
 def probe_options(function: Function) -> Function:
     """Add the flags that all probes share."""
-    for option in reversed(
-        (
-            click.option(
-                "--static",
-                metavar="FILE",
-                help="Static vectors to probe beside: GloVe's, word2vec's, fastText's; or none. "
-                "Without it: the bundled ones of English.",
-            ),
-            model_options,
-            computing_options,
-            click.option(
-                "--threads", type=click.IntRange(min=1), metavar="N", help="To compute with."
-            ),
-            click.option("--picture", metavar="FILE", help="Draw it as a .png or .svg file too."),
-            click.option("--quiet", is_flag=True, help="Show no progress."),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--static",
+            metavar="FILE",
+            help="Static vectors to probe beside: GloVe's, word2vec's, fastText's; or none. "
+            "Without it: the bundled ones of English.",
+        ),
+        model_options,
+        computing_options,
+        THREADS_OPTION,
+        click.option("--picture", metavar="FILE", help="Draw it as a .png or .svg file too."),
+        click.option("--quiet", is_flag=True, help="Show no progress."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    )
 
 
 @probe.command(cls=ModelCommand)

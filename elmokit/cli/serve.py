@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import ModelCommand, model_options
+from elmokit.cli.options import (
+    DEVICE_OPTION,
+    PRECISION_OPTION,
+    THREADS_OPTION,
+    ModelCommand,
+    model_options,
+    use_threads,
+)
 from elmokit.errors import InputError
 from elmokit.process_memory import keep_process_small
 
 if TYPE_CHECKING:
+    from elmokit.service.limits import Limits
     from elmokit.service.served_model import ServedModel
 
 
 @click.command(cls=ModelCommand)
 @model_options
-@click.option(
-    "--precision",
-    type=click.Choice(["exact", "fast"]),
-    default="exact",
-    show_default=True,
-    help="float32, or lower-precision matrix products.",
-)
-@click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with.")
+@PRECISION_OPTION
+@DEVICE_OPTION
+@THREADS_OPTION
 @click.option(
     "--index",
     metavar="INDEX",
@@ -92,10 +94,6 @@ def serve(
     port: int,
     api_key: str | None,
     allow_host: tuple[str, ...],
-    max_body: int | None,
-    max_sentences: int | None,
-    max_words: int | None,
-    timeout: float | None,
     quiet: bool,
     **flags: Any,
 ) -> None:
@@ -115,17 +113,10 @@ def serve(
     keep_process_small()
     check_installed()
     from elmokit.service.keys import ENVIRONMENT_VARIABLE, read_keys
-    from elmokit.service.limits import Limits
     from elmokit.service.logs import configure_logs
 
     keys = read_keys(api_key, os.environ.get(ENVIRONMENT_VARIABLE))
-    chosen = {
-        "body_bytes": max_body,
-        "sentences": max_sentences,
-        "words_per_sentence": max_words,
-        "request_seconds": timeout,
-    }
-    limits = Limits(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+    limits = limits_of(flags)
     configure_logs(logging.WARNING if quiet else logging.INFO)
     if index is not None:
         from elmokit.analysis.neighbours.description import read_description
@@ -133,10 +124,7 @@ def serve(
         read_description(Path(index))  # before PyTorch and a model are loaded for nothing
     from elmokit.service.server import serve as serve_model
 
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
+    use_threads(threads)
 
     def load() -> ServedModel:
         from elmokit.cli.progress import Bytes
@@ -156,6 +144,19 @@ def serve(
         allowed_hosts=allow_host,
         on_ready=announce,
     ).run()
+
+
+def limits_of(flags: dict[str, Any]) -> Limits:
+    """What a request may cost; the flags are taken out of all."""
+    from elmokit.service.limits import Limits
+
+    chosen = {
+        "body_bytes": flags.pop("max_body"),
+        "sentences": flags.pop("max_sentences"),
+        "words_per_sentence": flags.pop("max_words"),
+        "request_seconds": flags.pop("timeout"),
+    }
+    return Limits(**{name: value for name, value in chosen.items() if value is not None})
 
 
 def check_installed() -> None:

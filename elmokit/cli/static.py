@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.progress import Bytes, Passes, Progress
+from elmokit.cli.options import JSON_OPTION, QUIET_OPTION
+from elmokit.cli.progress import Bytes
 from elmokit.cli.spelling import EitherSpelling
+from elmokit.cli.static_scores import show_scores
+from elmokit.cli.static_train import train
 
 if TYPE_CHECKING:
-    from elmokit.static.evaluation import AnalogyScore, SimilarityScore
     from elmokit.static.vectors import Neighbour, StaticVectors
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
 top_option = click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -28,20 +28,13 @@ top_option = click.option(
 )
 
 
-class Words(Passes):
-    """Progress over the words of a text, in several passes."""
-
-    def amount(self, number: int) -> str:
-        """A number of words."""
-        return f"{number:,} words"
-
-
 @click.group(cls=EitherSpelling)
 def static() -> None:
     """Static vectors: one for a word, whatever it means in its sentence.
 
     FILE is GloVe's or word2vec's text, word2vec's or fastText's .bin, each plain or .gz, or a
-    .safetensors of ours. Without it: the bundled word2vec of English.
+    .safetensors of ours. Without it: the bundled word2vec, where an
+    installation has one.
 
     \b
     Example:
@@ -51,111 +44,13 @@ def static() -> None:
     """
 
 
-@static.command()
-@click.argument("corpus", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    help="Where to write: .safetensors (half precision), .txt or .vec, or .bin.",
-)
-@click.option(
-    "--method",
-    type=click.Choice(["skip-gram", "cbow", "fasttext"]),
-    default="skip-gram",
-    show_default=True,
-    help="Predict the words around a word; a word from those around it; skip-gram on subwords.",
-)
-@click.option("--size", type=click.IntRange(min=1), metavar="N", help="Of a vector (100).")
-@click.option("--window", type=click.IntRange(min=1), metavar="N", help="Words to a side (5).")
-@click.option(
-    "--min-count", type=click.IntRange(min=1), metavar="N", help="Leave out rarer words (5)."
-)
-@click.option(
-    "--max-words", type=click.IntRange(min=1), metavar="N", help="Keep the most frequent (all)."
-)
-@click.option(
-    "--negative", type=click.IntRange(min=1), metavar="N", help="Random words beside each (5)."
-)
-@click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Readings of CORPUS (5).")
-@click.option(
-    "--buckets", type=click.IntRange(min=1), metavar="N", help="Vectors of subwords (200000)."
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Without it: one per processor. Only 1 trains the same vectors again.",
-)
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all randomness (1).")
-@click.option("--lowercase", is_flag=True, help="Read CORPUS in lower case.")
-@click.option(
-    "--tokenizer",
-    type=click.Choice(["default", "whitespace"]),
-    default="default",
-    show_default=True,
-    help="What splits the text: default for raw text, whitespace for a tokenized sentence per "
-    "line.",
-)
-@click.option(
-    "--one-sentence-per-line",
-    is_flag=True,
-    help="A line of raw text is a sentence. Without it: a paragraph.",
-)
-@click.option(
-    "--errors",
-    type=click.Choice(["strict", "replace"]),
-    default="strict",
-    show_default=True,
-    help="What is not UTF-8: refuse it, or read it as U+FFFD.",
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@quiet_option
-@as_json_option
-def train(
-    corpus: tuple[str, ...],
-    output: str,
-    lowercase: bool,
-    tokenizer: str,
-    one_sentence_per_line: bool,
-    errors: Any,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
-    """Train vectors on CORPUS: text files (plain, .gz, .xz, .zst), patterns, folders.
-
-    A .bin file is word2vec's; of --method fasttext it is fastText's own, the only one that gives
-    words outside the text a vector too.
-
-    \b
-    Examples:
-      elmo static train news/ -o vectors.safetensors --size 300 --window 2
-      elmo static train "news/*.xz" -o fasttext.bin --method fasttext --threads 1
-    """
-    from elmokit.static.training import TrainingSettings, train_from_files
-    from elmokit.text.corpus import CorpusSettings
-
-    settings = TrainingSettings(**{name: one for name, one in flags.items() if one is not None})
-    with Words("training", quiet) as progress:
-        summary = train_from_files(
-            corpus,
-            output,
-            settings,
-            corpus=CorpusSettings(tokenizer, one_sentence_per_line, errors),
-            lowercase=lowercase,
-            force=force,
-            progress=progress,
-        )
-    click.echo(json.dumps(vars(summary)) if as_json else summary.describe())
+static.add_command(train)
 
 
 @static.command()
 @click.argument("arguments", nargs=-1, required=True, metavar="[FILE] WORD")
 @top_option
-@as_json_option
+@JSON_OPTION
 def neighbours(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
     """The words whose vectors are nearest to WORD's.
 
@@ -171,7 +66,7 @@ def neighbours(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
 @static.command()
 @click.argument("arguments", nargs=-1, required=True, metavar="[FILE] QUESTION")
 @top_option
-@as_json_option
+@JSON_OPTION
 def analogy(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
     """What words add up to: QUESTION is such as "king - man + woman".
 
@@ -198,7 +93,7 @@ def analogy(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
     help="Pairs of words that people have judged, instead of WORD WORD. Can be given several "
     "times.",
 )
-@as_json_option
+@JSON_OPTION
 def similarity(arguments: tuple[str, ...], sets: tuple[str, ...], as_json: bool) -> None:
     """How alike two words are: the cosine of their vectors, 1 for the same direction.
 
@@ -233,8 +128,8 @@ def similarity(arguments: tuple[str, ...], sets: tuple[str, ...], as_json: bool)
     metavar="FILE",
     help="Questions: four words on each line, in sections. Can be given several times.",
 )
-@quiet_option
-@as_json_option
+@QUIET_OPTION
+@JSON_OPTION
 def evaluate(
     arguments: tuple[str, ...],
     pairs: tuple[str, ...],
@@ -275,7 +170,7 @@ def evaluate(
     help="What splits TEXT into sentences and words.",
 )
 @click.option("--lowercase", is_flag=True, help="Read TEXT in lower case.")
-@as_json_option
+@JSON_OPTION
 def pairs(text: str, window: int, tokenizer: str, lowercase: bool, as_json: bool) -> None:
     """Show what skip-gram learns from: each word of TEXT with each in its window.
 
@@ -361,52 +256,3 @@ def show_neighbours(asked: dict[str, str], found: list[Neighbour], as_json: bool
         return
     for one in found:
         click.echo(f"{one.cosine:7.3f}  {one.word}")
-
-
-def show_scores(
-    vectors: StaticVectors,
-    sets: Sequence[str],
-    analogies: Sequence[str],
-    as_json: bool,
-    quiet: bool = False,
-) -> None:
-    """Measure vectors, and print the scores."""
-    from elmokit.static.evaluation import analogy_scores, similarity_score
-
-    similar = [similarity_score(vectors, path) for path in sets]
-    with Progress("answering", quiet) as progress:
-        answered = [analogy_scores(vectors, path, progress) for path in analogies]
-    if as_json:
-        answer = {
-            "similarity": [one._asdict() for one in similar],
-            "analogies": [[analogy_dict(one) for one in scores] for scores in answered],
-        }
-        click.echo(json.dumps(answer, ensure_ascii=False, indent=2))
-        return
-    if similar:
-        show_similarity(similar)
-    for scores in answered:
-        show_analogies(scores)
-
-
-def analogy_dict(score: AnalogyScore) -> dict[str, Any]:
-    """A score as plain values for JSON."""
-    return {**score._asdict(), "accuracy": score.accuracy}
-
-
-def show_similarity(scores: Sequence[SimilarityScore]) -> None:
-    """Print a row for each similarity set."""
-    click.echo(f"{'similarity set':<30}{'Spearman':>10}{'known':>8}{'pairs':>8}")
-    for one in scores:
-        spearman = "-" if one.spearman is None else f"{one.spearman:.3f}"
-        click.echo(f"{one.name:<30}{spearman:>10}{one.known:>8,}{one.pairs:>8,}")
-
-
-def show_analogies(scores: Sequence[AnalogyScore]) -> None:
-    """Print a row for each section, and one for all."""
-    from elmokit.static.evaluation import total
-
-    click.echo(f"{'analogies':<30}{'right':>10}{'known':>8}{'asked':>8}")
-    for one in (*scores, total(scores)):
-        right = "-" if one.accuracy is None else f"{one.accuracy:.1%}"
-        click.echo(f"{one.section:<30}{right:>10}{one.known:>8,}{one.questions:>8,}")

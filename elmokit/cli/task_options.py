@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from elmokit.cli.options import Function, use_threads
+from elmokit.cli.options import Function, add_options, use_threads
 from elmokit.cli.progress import Fetched
 from elmokit.tasks.config import Format
 
@@ -29,32 +29,29 @@ SKIP_OPTION = click.option(
 
 def files_options(function: Function) -> Function:
     """Add the flags that say how files of examples are read."""
-    for option in reversed(
-        (
-            click.option(
-                "--format",
-                "file_format",
-                type=click.Choice(list(get_args(Format))),
-                help="What the files are. Without it: what their names say.",
-            ),
-            click.option("--encoding", metavar="NAME", help="Theirs, such as latin-1 (utf-8)."),
-            click.option(
-                "--label-column",
-                metavar="COLUMN",
-                help="A name, a number from 1, or upos or xpos. Without it: the usual one.",
-            ),
-            click.option(
-                "--text-column",
-                multiple=True,
-                metavar="COLUMN",
-                help="That of the text, or of words; given twice for pairs.",
-            ),
-            HEADER_OPTION,
-            SKIP_OPTION,
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--format",
+            "file_format",
+            type=click.Choice(list(get_args(Format))),
+            help="What the files are. Without it: what their names say.",
+        ),
+        click.option("--encoding", metavar="NAME", help="Theirs, such as latin-1 (utf-8)."),
+        click.option(
+            "--label-column",
+            metavar="COLUMN",
+            help="A name, a number from 1, or upos or xpos. Without it: the usual one.",
+        ),
+        click.option(
+            "--text-column",
+            multiple=True,
+            metavar="COLUMN",
+            help="That of the text, or of words; given twice for pairs.",
+        ),
+        HEADER_OPTION,
+        SKIP_OPTION,
+    )
 
 
 def settings_of_flags(

@@ -17,7 +17,8 @@ from elmokit.cli.options import (
 from elmokit.cli.task_options import bilm_reference, files_options, settings_of_flags
 from elmokit.cli.task_progress import Shown
 from elmokit.cli.training import settings_of
-from elmokit.tasks.config import CATALOGUE, ElmoPlace, Preset
+from elmokit.tasks.catalogue import CATALOGUE, task_config
+from elmokit.tasks.config import ElmoPlace, Preset
 
 EXAMPLE = "training.epochs=5"
 
@@ -116,6 +117,7 @@ def train(
       pos    a tag for each word; a BiLSTM
       nli    the class of a pair of sentences; ESIM
       squad  the words of a text that answer a question; BiDAF with self-attention
+      coref  which words of a document mean the same; span ranking
       srl    who did what to whom: arguments of predicates; a deep highway LSTM
 
     Files are CSV, TSV, JSON lines, CoNLL columns, CoNLL-U, sentiment trees or SQuAD's JSON, plain
@@ -132,7 +134,6 @@ def train(
       elmo task train squad --train wiki.json --train reddit.json --test dev.json -o my-squad
       elmo task train srl --train propbank.train.tsv --dev propbank.dev.tsv -o my-srl
     """
-    from elmokit.tasks.config import task_config
     from elmokit.tasks.run import train_task
 
     check_place(output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import Function
+from elmokit.cli.options import DEVICE_OPTION, Function, add_options
 from elmokit.cli.progress import SECONDS_BETWEEN_LINES, Passes
 from elmokit.pretraining.report import Report, TrainingReport
 
@@ -19,36 +19,33 @@ if TYPE_CHECKING:
 
 def training_options(function: Function) -> Function:
     """Add the flags that every training run takes."""
-    for option in reversed(
-        (
-            click.option(
-                "--valid",
-                multiple=True,
-                metavar="FILES",
-                help="Held-out text: a file, folder or pattern. Can be given several times.",
-            ),
-            click.option("--resume", is_flag=True, help="Go on where the run in FOLDER stopped."),
-            click.option(
-                "--set",
-                "settings",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="Change a setting, such as training.rows=64; NAME= takes it away. Can be "
-                "given several times.",
-            ),
-            click.option(
-                "--processes",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="How many prepare the text. Without it: one per processor.",
-            ),
-            click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."),
-            click.option("--quiet", is_flag=True, help="Show no progress."),
-            click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-        )
-    ):
-        function = option(function)
-    return function
+    return add_options(
+        function,
+        click.option(
+            "--valid",
+            multiple=True,
+            metavar="FILES",
+            help="Held-out text: a file, folder or pattern. Can be given several times.",
+        ),
+        click.option("--resume", is_flag=True, help="Go on where the run in FOLDER stopped."),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Change a setting, such as training.rows=64; NAME= takes it away. Can be "
+            "given several times.",
+        ),
+        click.option(
+            "--processes",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="How many prepare the text. Without it: one per processor.",
+        ),
+        DEVICE_OPTION,
+        click.option("--quiet", is_flag=True, help="Show no progress."),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    )
 
 
 def settings_of(

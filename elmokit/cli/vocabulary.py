@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from elmokit.cli.options import corpus_options
 from elmokit.cli.progress import Passes
 
 
@@ -28,26 +29,7 @@ from elmokit.cli.progress import Passes
     metavar="N",
     help="Leave out words that come less often.",
 )
-@click.option(
-    "--tokenizer",
-    type=click.Choice(["default", "whitespace"]),
-    default="default",
-    show_default=True,
-    help="What splits the text: default for raw text, whitespace for a tokenized sentence per "
-    "line.",
-)
-@click.option(
-    "--one-sentence-per-line",
-    is_flag=True,
-    help="A line of raw text is a sentence. Without it: a paragraph.",
-)
-@click.option(
-    "--errors",
-    type=click.Choice(["strict", "replace"]),
-    default="strict",
-    show_default=True,
-    help="What is not UTF-8: refuse it, or read it as U+FFFD.",
-)
+@corpus_options
 @click.option(
     "--processes",
     type=click.IntRange(min=1),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.config import TaskConfig, task_config
+from elmokit.tasks.catalogue import task_config
+from elmokit.tasks.config import TaskConfig
 from runs import sample_efficiency, task_ablations, task_runs, task_table
 
 

@@ -61,7 +61,7 @@ class SlowIndex:
         self.begun, self.go = threading.Event(), threading.Event()
 
     def query(self, words, position, top, same_word):
-        raise NotImplementedError
+        pytest.fail("only senses are asked for")
 
     def senses(self, word, senses):
         self.begun.set()

@@ -17,7 +17,8 @@ from elmokit import BiLM, Embedder
 from elmokit.config import CharacterEncoderConfig
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.tasks import results
-from elmokit.tasks.config import TaskConfig, task_config
+from elmokit.tasks.catalogue import task_config
+from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.results import TaskResult
 from elmokit.tasks.run import train_task
 from elmokit.tasks.watcher import EpochReport, StepReport, Watcher

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from elmokit.errors import ConfigError
+from elmokit.tasks.catalogue import CATALOGUE, task_config
 from elmokit.tasks.config import (
-    CATALOGUE,
     TABLES,
     FilesConfig,
     InputConfig,
     NetworkConfig,
     TaskConfig,
     TrainingConfig,
-    task_config,
 )
 
 EVERY = pytest.mark.parametrize("name", list(CATALOGUE))

@@ -19,8 +19,9 @@ from tasks.small_tasks import (
 
 from elmokit.errors import ElmoError, ElmoWarning, InputError, StoppedError
 from elmokit.tasks import coref_task
+from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.character_features import CharacterFeatures
-from elmokit.tasks.config import FilesConfig, TaskConfig, task_config
+from elmokit.tasks.config import FilesConfig, TaskConfig
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span
 from elmokit.tasks.coref.gap import GapScore
 from elmokit.tasks.coref.metrics import CorefScore

@@ -19,7 +19,7 @@ from tasks.small_tasks import Interrupting, Listening, draw_nothing, embedder, w
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks import reading_task
-from elmokit.tasks.config import task_config
+from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.inputs import build_inputs
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.passages import Passage, Question
