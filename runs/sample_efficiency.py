@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmokit.formats.files import write_atomically
+from runs.task_rows import ROWS
 from runs.task_runs import (
     BASELINE,
     BOTH,
-    ROWS,
     VARIANTS,
     Scores,
     asked_for,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from runs.task_rows import ROWS
 from runs.task_runs import (
     BASELINE,
     GLOVE,
-    ROWS,
     VARIANTS,
     Scores,
     Settings,

@@ -1,4 +1,4 @@
-"""The tasks of the tables: their data, their variants, and one run of any of them.
+"""The variants of the tables' tasks, and one run of any of them.
 
 A run that is done is not run again, unless its settings were others than those wanted now: its
 folder keeps the results, their settings, and where they were measured.
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchmarks.machine import describe
@@ -27,81 +26,14 @@ from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.results import RESULTS
 from elmokit.tasks.run import train_task
+from runs.task_rows import ROWS, Row
 
 DATA = REPOSITORY.parent / "shared/data"
 GLOVE = DATA / "glove/glove.6B.50d.top50k.txt.gz"
 FOLDER = REPOSITORY / "checkpoints/tasks"
 MADE = "made.txt"
-SEEDS = (1, 2, 3)
 
 Settings = Mapping[str, Any]
-
-
-class Row(NamedTuple):
-    """A task on its data."""
-
-    task: str
-    title: str
-    measure: str
-    train: str | tuple[str, ...]  # one file or several
-    dev: str | None
-    test: str
-    settings: Settings = MappingProxyType({})
-    seeds: tuple[int, ...] = SEEDS  # unless others are asked for
-
-    @property
-    def train_files(self) -> tuple[str, ...]:
-        """The files to train on."""
-        return (self.train,) if isinstance(self.train, str) else self.train
-
-
-PAPER_TABLE = "NAACL 2018, table 1"
-
-
-class Paper(NamedTuple):
-    """What the ELMo paper (Peters et al. 2018, see `PAPER_TABLE`) has for a task."""
-
-    previous: float
-    baseline: float
-    elmo: float
-
-
-SNLI = {"files.tokenizer": "whitespace"}  # its words are split already
-ROWS = {
-    "sst": Row(
-        "sst", "SST-5, sentences", "accuracy",
-        "sst5/trees.train.txt.gz", "sst5/trees.dev.txt.gz", "sst5/trees.test.txt.gz",
-    ),
-    "sst-phrases": Row(
-        "sst", "SST-5, phrases of 4 words or more too", "accuracy",
-        "sst5/trees.train.txt.gz", "sst5/trees.dev.txt.gz", "sst5/trees.test.txt.gz",
-        {"files.phrases": True, "files.shortest_phrase": 4, "training.epochs": 3},
-        seeds=(1,),  # many times the data of the others
-    ),
-    "ner": Row(
-        "ner", "CoNLL-2003 English", "F1",
-        "conll2003/eng.train.gz", "conll2003/eng.testa.gz", "conll2003/eng.testb.gz",
-    ),
-    "pos": Row(
-        "pos", "UD English EWT, universal tags", "accuracy",
-        "ud-ewt/en_ewt-ud-train.rebuilt.conllu.gz", "ud-ewt/en_ewt-ud-dev.conllu.gz",
-        "ud-ewt/en_ewt-ud-test.conllu.gz",
-    ),
-    "snli": Row(
-        "nli", "SNLI, trained on its dev part (9,842 pairs), not the standard set-up", "accuracy",
-        "nli/snli.dev.tsv.gz", None, "nli/snli.test.tsv.gz", SNLI,
-    ),
-    "sick": Row(
-        "nli", "SICK", "accuracy",
-        "nli/sick.train.tsv.gz", "nli/sick.trial.tsv.gz", "nli/sick.test.tsv.gz",
-    ),
-}  # fmt: skip
-PAPER = {
-    "sst": Paper(53.7, 51.4, 54.7),
-    "sst-phrases": Paper(53.7, 51.4, 54.7),
-    "ner": Paper(91.93, 90.15, 92.22),
-    "snli": Paper(88.6, 88.0, 88.7),
-}
 
 BASELINE, ELMO, BOTH = "baseline", "ELMo", "baseline + ELMo"
 VARIANTS: dict[str, Settings] = {
@@ -142,10 +74,10 @@ def run_seeds(row: str, name: str, settings: Settings, seeds: Iterable[int]) -> 
 
 def run_one(row: str, name: str, settings: Settings, seed: int) -> tuple[dict[str, Any], str]:
     """The results of one run, and where it was made."""
-    folder = run_folder(row, name, seed)
     wanted = task_config(
         ROWS[row].task, settings={**ROWS[row].settings, **settings, "training.seed": seed}
     )
+    folder = FOLDER / inputs_of(wanted) / row / f"{plain(name)}-{seed}"
     found = results_in(folder)
     if found is None or not is_of(found, wanted):
         print(f"{row}, {name}, seed {seed}", file=sys.stderr, flush=True)
@@ -182,10 +114,14 @@ def comparable(config: TaskConfig, made_with: TaskConfig) -> TaskConfig:
     return replace(config, files=files, inputs=inputs)
 
 
-def run_folder(row: str, name: str, seed: int) -> Path:
-    """Where a run is kept: apart for every version of the bundled model."""
-    plain = "".join(letter if letter.isalnum() or letter in ".%" else "-" for letter in name)
-    return FOLDER / version() / row / f"{plain}-{seed}"
+def inputs_of(config: TaskConfig) -> str:
+    """The folder of all runs on the same inputs: one for each version of the bundled model."""
+    return version() if config.inputs.uses_elmo else "without-elmo"
+
+
+def plain(name: str) -> str:
+    """A variant's name as that of a file."""
+    return "".join(letter if letter.isalnum() or letter in ".%" else "-" for letter in name)
 
 
 def version() -> str:

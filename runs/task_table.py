@@ -1,6 +1,6 @@
 """Each task without ELMo and with it: the table of the paper, made with the bundled model.
 
-    python -m runs.task_table                       all rows, three seeds; of phrases, one
+    python -m runs.task_table                       all rows, each with its seeds
     python -m runs.task_table ner pos --seeds 1     some of them
 
 A run that is done is not run again, and one that was stopped goes on; see runs/task_runs.py.
@@ -11,12 +11,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from runs.task_rows import PAPER, PAPER_TABLE, ROWS
 from runs.task_runs import (
     BASELINE,
     BOTH,
-    PAPER,
-    PAPER_TABLE,
-    ROWS,
     VARIANTS,
     Scores,
     asked_for,

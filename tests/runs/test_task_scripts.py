@@ -57,6 +57,15 @@ def test_a_run_of_other_settings_is_run_anew(trainings: Trainings) -> None:
     assert found.tests == (50.0,)
 
 
+def test_a_baseline_is_kept_apart_from_the_versions_of_the_bundled_model(
+    trainings: Trainings,
+) -> None:
+    for name, settings in task_runs.VARIANTS.items():
+        task_runs.run_seeds("sick", name, settings, (1,))
+    folders = [folder.relative_to(task_runs.FOLDER).parts[0] for _, folder, _ in trainings.asked]
+    assert folders == ["without-elmo", task_runs.version(), task_runs.version()]
+
+
 def test_static_vectors_may_lie_elsewhere() -> None:
     one, other, another = (
         task_config("spam", settings={"inputs.static": path})
@@ -77,7 +86,8 @@ def test_a_run_that_was_stopped_goes_on_unless_its_settings_were_others(
 
     monkeypatch.setattr(task_runs, "train_task", refusing)
     for seed, settings in ((1, {}), (2, {"network.hidden": 7})):
-        (task_runs.run_folder("sick", "ELMo", seed) / "checkpoints").mkdir(parents=True)
+        folder = task_runs.FOLDER / task_runs.version() / "sick" / f"ELMo-{seed}"
+        (folder / "checkpoints").mkdir(parents=True)
         task_runs.run_seeds("sick", "ELMo", settings, (seed,))
 
     done = [(arguments["resume"], arguments["force"]) for _, _, arguments in trainings.asked]
@@ -126,7 +136,7 @@ def test_an_unknown_row_is_wrong_usage_that_names_the_others(
     main: Callable[[list[str]], None], trainings: Trainings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["squad"])
+        main(["chess"])
     assert stopped.value.code == 2
-    assert "no row is called squad; use sst, sst-phrases, ner" in capsys.readouterr().err
+    assert "no row is called chess; use sst, sst-phrases, ner" in capsys.readouterr().err
     assert not trainings.asked

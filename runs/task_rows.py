@@ -1,0 +1,118 @@
+"""The rows of the tables: each a task on its data, and what the ELMo paper has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+SEEDS = (1, 2, 3)
+
+
+class Row(NamedTuple):
+    """A task on its data."""
+
+    task: str
+    title: str
+    measure: str
+    train: str | tuple[str, ...]  # one file or several
+    dev: str | None
+    test: str
+    settings: Mapping[str, Any] = MappingProxyType({})
+    seeds: tuple[int, ...] = SEEDS  # unless others are asked for
+
+    @property
+    def train_files(self) -> tuple[str, ...]:
+        """The files to train on."""
+        return (self.train,) if isinstance(self.train, str) else self.train
+
+
+PAPER_TABLE = "NAACL 2018, table 1"
+
+
+class Paper(NamedTuple):
+    """What the ELMo paper (Peters et al. 2018, see `PAPER_TABLE`) has for a task."""
+
+    previous: float
+    baseline: float
+    elmo: float
+
+
+SNLI = {"files.tokenizer": "whitespace"}  # its words are split already
+ROWS = {
+    "sst": Row(
+        "sst", "SST-5, sentences", "accuracy",
+        "sst5/trees.train.txt.gz", "sst5/trees.dev.txt.gz", "sst5/trees.test.txt.gz",
+    ),
+    "sst-phrases": Row(
+        "sst", "SST-5, phrases of 4 words or more too", "accuracy",
+        "sst5/trees.train.txt.gz", "sst5/trees.dev.txt.gz", "sst5/trees.test.txt.gz",
+        {"files.phrases": True, "files.shortest_phrase": 4, "training.epochs": 3},
+        seeds=(1,),  # many times the data of the others
+    ),
+    "ner": Row(
+        "ner", "CoNLL-2003 English", "F1",
+        "conll2003/eng.train.gz", "conll2003/eng.testa.gz", "conll2003/eng.testb.gz",
+    ),
+    "pos": Row(
+        "pos", "UD English EWT, universal tags", "accuracy",
+        "ud-ewt/en_ewt-ud-train.rebuilt.conllu.gz", "ud-ewt/en_ewt-ud-dev.conllu.gz",
+        "ud-ewt/en_ewt-ud-test.conllu.gz",
+    ),
+    "snli": Row(
+        "nli", "SNLI, trained on its dev part (9,842 pairs), not the standard set-up", "accuracy",
+        "nli/snli.dev.tsv.gz", None, "nli/snli.test.tsv.gz", SNLI,
+    ),
+    "sick": Row(
+        "nli", "SICK", "accuracy",
+        "nli/sick.train.tsv.gz", "nli/sick.trial.tsv.gz", "nli/sick.test.tsv.gz",
+    ),
+    # SQuADShifts was made to test with; a tenth of its paragraphs are held out for dev here and
+    # the others trained on. So the scores do not compare with those of models that were trained
+    # on SQuAD's own training data.
+    "squad": Row(
+        "squad", "SQuAD v1.1 dev, trained on SQuADShifts (27,626 questions)", "F1",
+        (
+            "qa/squadshifts.new_wiki.json.gz", "qa/squadshifts.reddit.json.gz",
+            "qa/squadshifts.amazon_reviews.json.gz",
+        ),
+        None, "qa/squad-v1.1.dev.json.gz",
+        seeds=(1, 2),
+    ),
+    # Web text, with predicates that are nouns and adjectives among the verbs: its scores do not
+    # compare with those of CoNLL-2012.
+    "srl": Row(
+        "srl", "PropBank, English Web Treebank", "F1",
+        "srl-ewt/propbank-ewt.train.tsv.gz", "srl-ewt/propbank-ewt.dev.tsv.gz",
+        "srl-ewt/propbank-ewt.test.tsv.gz",
+        seeds=(1, 2),
+    ),
+    "ontogum": Row(
+        "coref", "OntoGUM", "mean F1",
+        "coref-gum/ontogum.train.conll.gz", "coref-gum/ontogum.dev.conll.gz",
+        "coref-gum/ontogum.test.conll.gz",
+        seeds=(1, 2),
+    ),
+    "litbank": Row(
+        "coref", "LitBank, with singletons, one split of our own", "mean F1",
+        "coref-litbank/litbank.train.conll.gz", "coref-litbank/litbank.dev.conll.gz",
+        "coref-litbank/litbank.test.conll.gz",
+        {"coref.singletons": True},
+        seeds=(1,),
+    ),
+    "gap": Row(
+        "coref", "GAP, trained on its development rows", "F1",
+        "coref-gap/gap-development.tsv.gz", "coref-gap/gap-validation.tsv.gz",
+        "coref-gap/gap-test.tsv.gz",
+        seeds=(1,),
+    ),
+}  # fmt: skip
+PAPER = {
+    "sst": Paper(53.7, 51.4, 54.7),
+    "sst-phrases": Paper(53.7, 51.4, 54.7),
+    "ner": Paper(91.93, 90.15, 92.22),
+    "snli": Paper(88.6, 88.0, 88.7),
+    "squad": Paper(84.4, 81.1, 85.8),  # of its test data, trained on its own 87,599 questions
+    "srl": Paper(81.7, 81.4, 84.6),  # of CoNLL-2012
+    "ontogum": Paper(67.2, 67.2, 70.4),  # of OntoNotes
+}
