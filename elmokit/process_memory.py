@@ -5,21 +5,28 @@ from __future__ import annotations
 import ctypes
 import os
 
-SHAPES_REMEMBERED = 8
-"""oneDNN keeps what it has made for 1,024 shapes of products unless told otherwise, and every
-batch has other shapes: 100 MB that save no time."""
+SHAPES_REMEMBERED = 64
+"""oneDNN keeps what it has made for 1,024 shapes of products unless told otherwise, and torch's
+layer above it for 1,024 too: 150 MB. To make it again costs about a millisecond, so whoever
+computes small batches of sentences of all lengths wants all of it; batches of like lengths need
+little of it."""
+CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
 M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
-def keep_process_small() -> None:
-    """Bound what this process keeps of memory it does not use; to be called before torch is loaded.
+def remember_few_shapes() -> None:
+    """Bound what is kept of shapes of products already met; to be called before torch is loaded."""
+    for name in CAPACITIES:
+        os.environ.setdefault(name, str(SHAPES_REMEMBERED))
 
-    The C library learns to keep ever larger blocks for later use. Those of batches differ in size,
-    so they leave holes: here blocks of a megabyte or more go back to the system at once. Where the
-    C library is not GNU's, it stays as it is.
+
+def give_back_large_blocks() -> None:
+    """Have the C library give blocks of a megabyte or more back to the system at once.
+
+    It learns to keep ever larger blocks for later use. Those of batches differ in size, so they
+    leave holes. Where it is not GNU's library, it stays as it is.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(SHAPES_REMEMBERED))
     _call("mallopt", M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 

@@ -7,17 +7,22 @@ import sys
 import pytest
 
 from elmokit import process_memory
-from elmokit.process_memory import give_back_free_memory, keep_process_small
+from elmokit.process_memory import (
+    CAPACITIES,
+    give_back_free_memory,
+    give_back_large_blocks,
+    remember_few_shapes,
+)
 
 LARGE_BLOCKS = """
 import ctypes, sys
-from elmokit.process_memory import keep_process_small
+from elmokit.process_memory import give_back_large_blocks
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in "abcdefghij"]
 library = ctypes.CDLL(None)
 library.mallinfo2.restype = Info
 if sys.argv[1:]:
-    keep_process_small()
+    give_back_large_blocks()
 for _ in range(2):  # GNU's library keeps blocks of this size once one was given back
     block = bytearray(8 << 20)
     del block
@@ -34,17 +39,19 @@ def test_large_blocks_stay_in_maps_of_their_own(argument: list[str], mapped: int
     assert int(found.stdout) == mapped
 
 
-def test_what_a_user_asked_of_onednn_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
-    keep_process_small()
-    assert process_memory.os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"
+@pytest.mark.parametrize("name", CAPACITIES)
+def test_what_a_user_asked_of_onednn_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "7")
+    remember_few_shapes()
+    assert process_memory.os.environ[name] == "7"
 
 
-def test_onednn_is_asked_to_remember_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "of before")
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")
-    keep_process_small()
-    assert process_memory.os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "8"
+@pytest.mark.parametrize("name", CAPACITIES)
+def test_few_shapes_are_remembered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "of before")
+    monkeypatch.delenv(name)
+    remember_few_shapes()
+    assert process_memory.os.environ[name] == "64"
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +63,6 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
             raise AttributeError(name)
 
     monkeypatch.setattr(process_memory.ctypes, "CDLL", lambda name: OtherLibrary())
-    keep_process_small()
+    give_back_large_blocks()
     give_back_free_memory()
     assert asked == ["mallopt", "malloc_trim"]

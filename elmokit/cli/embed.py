@@ -20,7 +20,7 @@ from elmokit.cli.options import (
     table_options,
     use_threads,
 )
-from elmokit.process_memory import keep_process_small
+from elmokit.process_memory import give_back_large_blocks, remember_few_shapes
 
 if TYPE_CHECKING:
     from elmokit.bulk.inputs import Input, InputSettings
@@ -155,7 +155,8 @@ def embed(
       elmo embed "news/*.txt.gz" --split --pool mean --dtype float16 -o news.parquet
       elmo embed reviews.csv --column text --keep id --tokenize --pool mean -o reviews.npz
     """
-    keep_process_small()
+    give_back_large_blocks()
+    remember_few_shapes()
     from elmokit.bulk.inputs import open_input
 
     if ray_address is not None and engine != "ray":

@@ -28,7 +28,7 @@ from elmokit.cli.options import (
 )
 from elmokit.cli.progress import Embedded
 from elmokit.cli.spelling import EitherSpelling
-from elmokit.process_memory import keep_process_small
+from elmokit.process_memory import give_back_large_blocks, remember_few_shapes
 
 if TYPE_CHECKING:
     from elmokit.analysis.neighbours.index import Neighbour
@@ -125,7 +125,8 @@ def build(
       elmo neighbours build news.txt.gz --split -o news.index
       elmo neighbours build sentences.txt --layers 1,2 --skip-punctuation -o sentences.index
     """
-    keep_process_small()
+    give_back_large_blocks()
+    remember_few_shapes()
     from elmokit.bulk.inputs import open_input
 
     settings = index_settings(flags)

@@ -18,7 +18,7 @@ from elmokit.cli.options import (
     use_threads,
 )
 from elmokit.errors import InputError
-from elmokit.process_memory import keep_process_small
+from elmokit.process_memory import give_back_large_blocks
 
 if TYPE_CHECKING:
     from elmokit.service.limits import Limits
@@ -110,7 +110,7 @@ def serve(
       elmo serve
       elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
     """
-    keep_process_small()
+    give_back_large_blocks()
     check_installed()
     from elmokit.service.keys import ENVIRONMENT_VARIABLE, read_keys
     from elmokit.service.logs import configure_logs
