@@ -51,14 +51,18 @@ def wanted_type(accept: str | None) -> str:
     return JSON
 
 
-def npy_answer(arrays: Sequence[Vectors], stackable: bool) -> Response:
-    """One array: that of the only sentence, or all of them where they have the same shape."""
-    if not stackable and len(arrays) != 1:
+def check_one_array(sentences: int, pooled: bool) -> None:
+    """Refuse what is not one array: several sentences with a vector per word, or none at all."""
+    if sentences != 1 and not (pooled and sentences):
         raise Refusal(
             406, f"{NPY} is one array; send one sentence, ask for a pool, or accept {SAFETENSORS}"
         )
+
+
+def npy_answer(array: Vectors) -> Response:
+    """One array."""
     file = io.BytesIO()
-    np.save(file, np.stack(arrays) if stackable else arrays[0], allow_pickle=False)
+    np.save(file, array, allow_pickle=False)
     return Response(file.getvalue(), media_type=NPY)
 
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from elmokit import __version__
-from elmokit.errors import ElmoError
+from elmokit.errors import ConfigError, InputError
 from elmokit.service import openai, predictions, status, vectors
 from elmokit.service.guard import Guard
 from elmokit.service.keys import Keys
@@ -64,7 +64,8 @@ def create_application(
     for router in (openai.router, vectors.router, predictions.router, status.router):
         application.include_router(router)
     application.include_router(page_router())
-    application.add_exception_handler(ElmoError, refuse)
+    for kind in (Refusal, InputError, ConfigError):
+        application.add_exception_handler(kind, refuse)
     application.add_exception_handler(RequestValidationError, refuse_body)
     application.add_exception_handler(HTTPException, refuse_route)
     application.add_middleware(Guard, limits=service.limits, keys=keys, hosts=hosts)
@@ -73,7 +74,10 @@ def create_application(
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """What the library says about an argument is what the client is told."""
+    """What the library says about an argument is what the client is told.
+
+    Its other errors are about files of ours, which they name: those are failures like any.
+    """
     refusal = error if isinstance(error, Refusal) else Refusal(400, str(error))
     return JSONResponse(refusal.body(), refusal.status, refusal.headers)
 

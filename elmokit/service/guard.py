@@ -72,7 +72,7 @@ class Guard:
         path = scope["path"]
         if self.keys is None or path in OPEN_ROUTES or path.startswith(OPEN_FOLDER):
             return
-        if not self.keys.allow(headers.get(b"authorization", b"").decode("latin-1")):
+        if not self.keys.allow(headers.get(b"authorization", b"").decode("utf-8", "replace")):
             raise Refusal(401, "an API key is needed; send it as 'Authorization: Bearer KEY'")
 
     async def _with_body(self, scope: Scope, receive: Receive, answer: Answer) -> None:

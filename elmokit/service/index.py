@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from elmokit.analysis.neighbours.index import NeighbourIndex
 from elmokit.embedder import Embedder
-from elmokit.errors import ElmoError, InputError
+from elmokit.errors import InputError
 
 
 class Index(Protocol):
@@ -55,7 +55,7 @@ class CorpusIndex:
         """Take the folder's name out of what is wrong with a question."""
         try:
             yield
-        except ElmoError as error:
+        except InputError as error:
             raise InputError(str(error).replace(f"{self.index.path}: ", "")) from None
 
 

@@ -6,12 +6,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
+from mmap import PAGESIZE
 from pathlib import Path
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the classes that times are counted in."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-PAGE_BYTES = 4096
 STATUS_FILE = Path("/proc/self/statm")
 
 
@@ -92,6 +92,6 @@ class Metrics:
 def resident_bytes() -> int:
     """Memory of this process; 0 where the system does not tell."""
     try:
-        return int(STATUS_FILE.read_text().split()[1]) * PAGE_BYTES
+        return int(STATUS_FILE.read_text().split()[1]) * PAGESIZE
     except (OSError, IndexError, ValueError):
         return 0

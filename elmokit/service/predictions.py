@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
 from elmokit.language_model import LanguageModel
-from elmokit.prediction import Place, RankedWord, WordProbability
 from elmokit.service.answers import json_answer
 from elmokit.service.reading import check_characters, check_words, read_sentences
 from elmokit.service.refusals import Refusal
@@ -24,20 +23,17 @@ async def predict(request: Request, body: PredictBody) -> Response:
     """The words that fit a place: the next one, the previous one, the missing one."""
     service = service_of(request)
     language_model = language_model_of(service)
-    question = read_question(service, language_model, body)
+    question = await read_question(service, language_model, body)
     kind = Predicting(language_model)
     (words,) = await service.gatherer.compute(kind, [question])
     if question.sample is not None:
         return json_answer(question.place._asdict() | {"sampled": words})
-    return json_answer(question.place._asdict() | {"words": [row(word) for word in words]})
+    return json_answer(question.place._asdict() | {"words": [word.to_dict() for word in words]})
 
 
-def row(word: WordProbability | RankedWord) -> dict[str, Any]:
-    """A word and its odds, as plain values."""
-    return word.to_dict()
-
-
-def read_question(service: Service, language_model: LanguageModel, body: PredictBody) -> Question:
+async def read_question(
+    service: Service, language_model: LanguageModel, body: PredictBody
+) -> Question:
     """What a body asks, within the limits."""
     if body.candidates is not None and body.sample is not None:
         raise Refusal(400, "candidates and sample are given; send one of them")
@@ -48,8 +44,11 @@ def read_question(service: Service, language_model: LanguageModel, body: Predict
             parameter="candidates",
         )
     check_characters(service, [body.text], "text")
-    place = language_model.find_place(body.text, previous=body.previous, missing=body.missing)
-    check_place(service, place)
+    find = partial(
+        language_model.find_place, body.text, previous=body.previous, missing=body.missing
+    )
+    place = await service.read(len(body.text), find)
+    check_words(service, [[*(place.before or ()), *(place.after or ())]])
     return Question(
         place,
         body.top,
@@ -59,11 +58,6 @@ def read_question(service: Service, language_model: LanguageModel, body: Predict
         body.seed,
         body.among,
     )
-
-
-def check_place(service: Service, place: Place) -> None:
-    """Refuse a place with too many words around it."""
-    check_words(service, [[*(place.before or ()), *(place.after or ())]])
 
 
 @router.post("/score", response_model=Scored, response_model_exclude_none=True)

@@ -23,15 +23,11 @@ async def read_sentences(service: Service, body: SentencesBody) -> list[ReadSent
         raise Refusal(400, "send either sentences (lists of words) or texts (raw), not both")
     if body.sentences is not None:
         check_count(service, len(body.sentences), "sentences")
-        sentences = [ReadSentence(words, None) for words in body.sentences]
-    else:
-        assert body.texts is not None
-        split = await read_texts(service, body.texts, "texts")
-        sentences = [
-            ReadSentence(words, number) for number, text in enumerate(split) for words in text
-        ]
-    check_words(service, [sentence.words for sentence in sentences])
-    return sentences
+        check_words(service, body.sentences)
+        return [ReadSentence(words, None) for words in body.sentences]
+    assert body.texts is not None
+    split = await read_texts(service, body.texts, "texts")
+    return [ReadSentence(words, number) for number, text in enumerate(split) for words in text]
 
 
 async def read_texts(
@@ -40,14 +36,17 @@ async def read_texts(
     """The sentences of each text, as lists of words."""
     check_count(service, len(texts), parameter)
     check_characters(service, texts, parameter)
-    split = [await service.split(text) for text in texts]
+    split = await service.split(texts)
     check_words(service, [words for text in split for words in text])
     return split
 
 
-async def read_one(service: Service, text: str, parameter: str) -> list[str]:
-    """All words of one raw sentence."""
-    return [word for words in (await read_texts(service, [text], parameter))[0] for word in words]
+async def read_whole(service: Service, texts: Sequence[str], parameter: str) -> list[list[str]]:
+    """All words of each text, which is one sentence however it would be split."""
+    split = await read_texts(service, texts, parameter)
+    sentences = [[word for words in text for word in words] for text in split]
+    check_words(service, sentences)
+    return sentences
 
 
 def check_characters(service: Service, texts: Sequence[str], parameter: str) -> None:

@@ -77,9 +77,9 @@ class EmbeddingsBody(Body):
 
     input: Input = Field(description="A text, or several. Token ids are refused.")
     model: str = Field("", description="Any name: there is one model, and the answer names it.")
-    encoding_format: Literal["float", "base64"] = "float"
+    encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(None, description="Only the size that the model has.")
-    user: str | None = None
+    user: str | None = Field(None, description="Not read.")
 
 
 class Mix(Body):

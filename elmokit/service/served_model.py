@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from elmokit.service.index import Index, open_index
 FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
 UNUSUAL_WORDS = ["", "\0", "\ud800", "<S>", "x" * 1000]
-"""One of each kind that a language model remarks on."""
+"""One of each kind that a model remarks on."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,12 @@ class ServedModel:
         )
         parameters = parameter_count(saved.weights)
         embedder.encode([FIRST_TEXT])
+        make_all_remarks(embedder.note_words)
         try:
             words = LanguageModel(bilm, saved.vocabulary, tokenizer=splitting)
         except InputError as error:
             return cls(name, embedder, None, parameters, str(error))
-        make_all_remarks(words)
+        make_all_remarks(words.score)
         return cls(name, embedder, words, parameters)
 
     def facts(self) -> dict[str, Any]:
@@ -110,12 +112,12 @@ def name_of(model: Location | None) -> str:
     return ENGLISH_SMALL if model is None else Path(model).name or "model"
 
 
-def make_all_remarks(language_model: LanguageModel) -> None:
+def make_all_remarks(read: Callable[[list[list[str]]], Any]) -> None:
     """Have each kind of unusual word remarked on now, with nobody listening.
 
-    A language model warns of the first of each kind and shows the word; in a service that would be
-    a client's text in a log.
+    A model warns of the first of each kind and shows the word; in a service that would be a
+    client's text in a log.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ElmoWarning)
-        language_model.score([UNUSUAL_WORDS])
+        read([UNUSUAL_WORDS])

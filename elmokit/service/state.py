@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 
@@ -16,8 +16,9 @@ from elmokit.service.metrics import Metrics
 from elmokit.service.refusals import Refusal
 from elmokit.service.served_model import ServedModel
 
+T = TypeVar("T")
 SHORT_TEXT = 4000
-"""Characters that are split into words at once; more of them in a thread, while others go on."""
+"""Characters of a request that are read at once; more of them in a thread, while others go on."""
 
 
 class Service:
@@ -86,12 +87,16 @@ class Service:
         assert self._gatherer is not None  # the service has started before it is asked
         return self._gatherer
 
-    async def split(self, text: str) -> list[list[str]]:
-        """The sentences of a raw text, as the model's own text was split."""
-        if len(text) <= SHORT_TEXT:
-            return self.model.embedder.split(text)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._splitter, self.model.embedder.split, text)
+    async def split(self, texts: Sequence[str]) -> list[list[list[str]]]:
+        """The sentences of each raw text, as the model's own text was split."""
+        split = self.model.embedder.split
+        return await self.read(sum(map(len, texts)), lambda: [split(text) for text in texts])
+
+    async def read(self, characters: int, function: Callable[[], T]) -> T:
+        """Run what reads so many characters: in a thread, unless they are few."""
+        if characters <= SHORT_TEXT:
+            return function()
+        return await asyncio.get_running_loop().run_in_executor(self._splitter, function)
 
     async def search(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """Ask the index, in a thread of its own: the model goes on meanwhile."""

@@ -14,13 +14,14 @@ from elmokit.embedder import Vectors
 from elmokit.service.answers import (
     NPY,
     SAFETENSORS,
+    check_one_array,
     json_answer,
     npy_answer,
     safetensors_answer,
     wanted_type,
 )
 from elmokit.service.index import Index
-from elmokit.service.reading import check_count, check_values, read_one, read_sentences, read_texts
+from elmokit.service.reading import check_values, read_sentences, read_texts, read_whole
 from elmokit.service.refusals import Refusal
 from elmokit.service.schemas import (
     CompareBody,
@@ -65,10 +66,12 @@ async def embed(
     kind = Embedding(service.model.embedder, layer_choice(service, body), body.pool)
     values = kind.values(words)
     check_values(service, values)
-    arrays = await service.gatherer.compute(kind, words, values)
-    wanted = wanted_type(accept)
+    wanted, pooled = wanted_type(accept), body.pool != "none"
     if wanted == NPY:
-        return npy_answer(arrays, stackable=body.pool != "none" and bool(arrays))
+        check_one_array(len(words), pooled)
+    arrays = await service.gatherer.compute(kind, words, values)
+    if wanted == NPY:
+        return npy_answer(np.stack(arrays) if pooled else arrays[0])
     if wanted == SAFETENSORS:
         return safetensors_answer(arrays, words)
     rows = [
@@ -122,13 +125,12 @@ async def compare(request: Request, body: CompareBody) -> Response:
         },
     }
     if body.maps:
-        content["maps"] = await similarity_maps(service, embedded, pairs)
+        content["maps"] = similarity_maps(service, embedded, pairs)
     return json_answer(content)
 
 
 async def find_occurrences(service: Service, body: CompareBody) -> list[Occurrence]:
     """Where the word is in each sentence."""
-    check_count(service, len(body.sentences), "sentences")
     if not 2 <= len(body.sentences) <= MOST_COMPARED:
         raise Refusal(
             400,
@@ -137,7 +139,7 @@ async def find_occurrences(service: Service, body: CompareBody) -> list[Occurren
         )
     if (body.word is None) == (body.positions is None):
         raise Refusal(400, "send either the word, or its position in each sentence")
-    read = [await read_one(service, text, "sentences") for text in body.sentences]
+    read = await read_whole(service, body.sentences, "sentences")
     if body.positions is None:
         assert body.word is not None
         return [find_occurrence(body.word, words, n) for n, words in enumerate(read, start=1)]
@@ -153,7 +155,7 @@ def occurrence_at(words: Sequence[str], position: int) -> Occurrence:
     return Occurrence(tuple(words), position)
 
 
-async def similarity_maps(
+def similarity_maps(
     service: Service, embedded: Sequence[Vectors], pairs: Sequence[tuple[int, int]]
 ) -> list[dict[str, list[list[float]]]]:
     """For each pair and layer, the cosine of every word of one sentence with every other's."""
@@ -178,7 +180,7 @@ async def neighbours(request: Request, body: NeighboursBody) -> Response:
     """Occurrences in the index that are nearest to a word in its sentence."""
     service = service_of(request)
     index = index_of(service)
-    words = await read_one(service, body.sentence, "sentence")
+    (words,) = await read_whole(service, [body.sentence], "sentence")
     occurrence_at(words, body.position)
     found = await service.search(index.query, words, body.position, body.top, body.same_word)
     return json_answer({"words": words, "position": body.position, "neighbours": found})

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import httpx
 import pytest
 from small_language_models import write_language_model
 
+from elmokit.service.limits import Limits
+
 KEY = "correct-horse-battery"
+WORD = "xylophone-of-mine"
 
 
 @pytest.fixture
@@ -35,7 +40,7 @@ def test_a_signal_ends_it_after_what_is_being_answered(served):
     process, address = served
     headers = {"authorization": f"Bearer {KEY}"}
     assert httpx.post(f"{address}/embed", json={"texts": ["a"]}).status_code == 401
-    body = {"sentences": [["the", "cat"] * 300] * 40, "pool": "mean"}
+    body = {"sentences": [[WORD, "cat"] * 300] * 40, "pool": "mean"}
     answers = []
     asking = threading.Thread(
         target=lambda: answers.append(
@@ -43,8 +48,9 @@ def test_a_signal_ends_it_after_what_is_being_answered(served):
         )
     )
     asking.start()
+    end = time.monotonic() + 30
     while "elmo_waiting_requests 1" not in httpx.get(f"{address}/metrics", headers=headers).text:
-        pass
+        assert time.monotonic() < end
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     asking.join()
@@ -54,7 +60,19 @@ def test_a_signal_ends_it_after_what_is_being_answered(served):
     events = [json.loads(line) for line in err.splitlines()]
     assert events[-1]["event"] == "stopped"
     assert KEY not in err + out
-    assert "the" not in {word for event in events for word in event.values() if word == "the"}
+    assert WORD not in err + out
+
+
+def test_its_help_tells_the_limits_that_hold(elmo):
+    _, out, _ = elmo("serve", "--help")
+    told = re.findall(r"(--max-\w+|--timeout).*?\[default: (\d+)\]", out, re.DOTALL)
+    limits = Limits()
+    assert {option: int(number) for option, number in told} == {
+        "--max-body": limits.body_bytes,
+        "--max-sentences": limits.sentences,
+        "--max-words": limits.words_per_sentence,
+        "--timeout": limits.request_seconds,
+    }
 
 
 def test_a_model_that_is_not_there_is_one_line(elmo, tmp_path):

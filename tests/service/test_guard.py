@@ -215,6 +215,7 @@ def test_whoever_cancels_the_service_itself_is_heard():
     [
         (f"Bearer {KEY}", 200),
         (f"bearer {KEY}", 200),
+        ("Bearer 열려라-참깨-열려라", 200),
         (f"Basic {KEY}", 401),
         (f"Bearer {KEY}x", 401),
         ("Bearer ", 401),
@@ -225,7 +226,7 @@ def test_only_the_key_opens(authorization, status):
     def make() -> Exchange:
         return Exchange(authorization=authorization)
 
-    exchange = ask(make, keys=Keys([KEY, "another-key"]))
+    exchange = ask(make, keys=Keys([KEY, "열려라-참깨-열려라"]))
     assert exchange.status == status
     assert KEY not in str(exchange.sent[1]["body"])
 

@@ -7,10 +7,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from elmokit.errors import ConfigError
 from elmokit.service.limits import Limits
+from elmokit.service.metrics import resident_bytes
 
 JSON = {"content-type": "application/json"}
 MILLION = 10**6
+LITTLE = 48 * 2**20
+"""Bytes: much less than what is sent, more than what a process takes for its own reasons."""
 PATHS = ("/v1/embeddings", "/embed", "/compare", "/predict", "/score", "/neighbours", "/senses")
 BODIES = {
     "nothing": b"",
@@ -86,11 +90,13 @@ def send_raw(address: str, request: bytes, more: bytes = b"", times: int = 0) ->
 def test_a_hundred_megabytes_are_not_taken_in(address):
     head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     megabyte = b"x" * 2**20
+    before = resident_bytes()
     told = send_raw(address, head + b"content-length: 104857600\r\n\r\n", megabyte, 100)
     assert told.startswith(b"HTTP/1.1 413") or not told
     chunk = b"100000\r\n" + megabyte + b"\r\n"
     untold = send_raw(address, head + b"transfer-encoding: chunked\r\n\r\n", chunk, 100)
     assert untold.startswith(b"HTTP/1.1 413") or not untold
+    assert resident_bytes() - before < LITTLE
     assert httpx.get(f"{address}/health").status_code == 200
 
 
@@ -111,6 +117,7 @@ def test_what_is_no_request_does_no_harm(address, request_bytes):
 
 def test_ten_thousand_connections_opened_and_dropped_do_no_harm(address):
     place = urlsplit(address)
+    before = resident_bytes()
     for _ in range(100):
         opened = []
         for _ in range(100):
@@ -121,11 +128,10 @@ def test_ten_thousand_connections_opened_and_dropped_do_no_harm(address):
             connection.close()
     answer = httpx.post(f"{address}/embed", json={"texts": ["an honest question"]}, timeout=20)
     assert answer.status_code == 200
+    assert resident_bytes() - before < LITTLE
 
 
 def test_limits_refuse_what_is_no_limit():
-    from elmokit.errors import ConfigError
-
     for wrong in ({"words": 0}, {"request_seconds": -1}, {"sentences": 1.5}):
         with pytest.raises(ConfigError):
             Limits(**wrong)

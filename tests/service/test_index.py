@@ -9,6 +9,7 @@ import pytest
 from small_indexes import built, sentences
 
 from elmokit.analysis.neighbours.index import NeighbourIndex
+from elmokit.errors import FormatError
 from elmokit.service.index import open_index
 from elmokit.service.limits import Limits
 from elmokit.service.served_model import ServedModel
@@ -52,6 +53,39 @@ def test_a_word_that_does_not_occur_is_refused_without_saying_where_the_index_is
     assert answer.status_code == 400
     assert "does not occur" in answer.json()["error"]["message"]
     assert folder.parent.name not in answer.text
+
+
+def test_an_unusual_word_is_looked_up_without_a_word_about_it(post, indexed, recwarn):
+    body = {"sentence": f"a secret-{'x' * 500} word", "position": 1, "top": 1}
+    assert post("/neighbours", body, model=indexed).status_code == 200
+    assert not recwarn.list
+
+
+def test_a_sentence_is_as_long_as_all_of_its_text(post, indexed):
+    text = "the river. the bank. a cat."
+    for path, body in (
+        ("/neighbours", {"sentence": text, "position": 0}),
+        ("/compare", {"sentences": ["the cat", text], "word": "cat"}),
+    ):
+        answer = post(path, body, model=indexed, limits=Limits(words_per_sentence=8))
+        assert answer.status_code == 413, path
+        assert "has 9 words; send 8 at most" in answer.json()["error"]["message"]
+
+
+class DamagedIndex:
+    """Its files are not what they were."""
+
+    def query(self, words, position, top, same_word):
+        raise FormatError("/home/of/mine: its tables cannot be used (/home/of/mine/table: gone)")
+
+    senses = query
+
+
+def test_an_index_that_is_damaged_meanwhile_is_our_failure_and_told_without_its_place(post, model):
+    body = {"sentence": "a bank", "position": 1}
+    answer = post("/neighbours", body, model=replace(model, index=DamagedIndex()))
+    assert answer.status_code == 500
+    assert "/home" not in answer.text
 
 
 class SlowIndex:

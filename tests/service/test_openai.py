@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import base64
+
+import httpx
 import numpy as np
 import openai
 import pytest
@@ -25,8 +28,14 @@ def test_the_openai_client_gets_the_librarys_vectors(client, model):
 def test_floats_and_base64_are_the_same_numbers(client):
     plain = client.embeddings.create(input="the bank", model="", encoding_format="float")
     packed = client.embeddings.create(input="the bank", model="", encoding_format="base64")
-    decoded = np.frombuffer(__import__("base64").b64decode(packed.data[0].embedding), "<f4")
+    decoded = np.frombuffer(base64.b64decode(packed.data[0].embedding), "<f4")
     np.testing.assert_array_equal(np.array(plain.data[0].embedding, np.float32), decoded)
+
+
+def test_a_format_that_is_null_is_the_usual_one(address):
+    body = {"input": "the bank", "model": "", "encoding_format": None}
+    answer = httpx.post(f"{address}/v1/embeddings", json=body).json()
+    assert len(answer["data"][0]["embedding"]) == 12
 
 
 @pytest.mark.parametrize("tokens", [[1, 2, 3], [[1, 2], [3]]])

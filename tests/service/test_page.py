@@ -3,17 +3,21 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
+import numpy as np
 import pytest
 from small_services import SmallIndex, running
 
 from elmokit import Embedder, LanguageModel
+from elmokit.analysis.comparison import cosine
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.service.keys import Keys
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -26,6 +30,11 @@ DESKTOP, PHONE = 1200, 360
 LOOKS = [("en", DESKTOP), ("ko", PHONE), ("en", PHONE), ("ko", DESKTOP)]
 PANELS = ("compare", "layers", "words", "neighbours", "senses")
 KEY = "correct-horse-battery"
+MINUS = "\N{MINUS SIGN}"
+STATES = (
+    *("compare", "layers", "layers?mix=apart", "words", "words?text=___+sat", "words?text=the"),
+    *("neighbours?same=1", "senses"),
+)
 Visit = Callable[..., Any]
 
 
@@ -136,6 +145,82 @@ def test_a_mix_is_moved(visit, language, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize(
+    ("form", "letter", "kind", "weights"),
+    [
+        ("shared", "w", ScalarMix, [0.5, -1.0, 2.0]),
+        ("apart", "d", DirectionalMix, [0.2, 0.9, -0.4, 0.1, 0.6]),
+    ],
+)
+def test_a_mix_on_the_page_is_the_librarys(visit, model, form, letter, kind, weights):
+    sentences = [["the", "river", "bank"], ["a", "bank", "sat"]]
+    values = [("sentence", " ".join(words)) for words in sentences]
+    values += [("at", "2"), ("at", "1"), ("mix", form), ("gamma", "2")]
+    values += [(letter, str(weight)) for weight in weights]
+    page = visit(f"/#layers?{urlencode(values)}")
+    mix = kind(3, weights=weights, trainable=False)
+    mix.gamma.fill_(2)
+    first, second = model.embedder.embed(sentences, mix)
+    numbers = page.locator(".mixing > div").nth(1).locator(".bars").first.locator(".number")
+    wait_for_text(numbers.first, shown(cosine(first[2], second[1]), 2))
+    first_even, second_even = model.embedder.embed(sentences)
+    wait_for_text(numbers.nth(1), shown(cosine(first_even[2], second_even[1]), 2))
+    length = shown(float(np.linalg.norm(first[2])), 2)
+    playwright.expect(page.locator(".mixing")).to_contain_text(f"first vector: {length}")
+
+
+def shown(number: float, digits: int) -> str:
+    """A number as the page writes it."""
+    return f"{number:.{digits}f}".replace("-", MINUS)
+
+
+class ThreeSentences(SmallIndex):
+    """Finds these, whatever is asked."""
+
+    found = ((["the", "bank"], 1), (["a", "cat", "sat"], 1), (["river", "bank", "bank"], 2))
+
+    def query(self, words, position, top, same_word):
+        return [
+            {"words": words, "position": position, "cosine": 0.5} for words, position in self.found
+        ]
+
+
+def test_a_mix_moves_the_neighbours_that_an_index_finds(visit, model):
+    index = ThreeSentences()
+    words = ["the", "river", "bank"]
+    with running(lambda: replace(model, index=index)) as address:
+        page = visit("/#layers?sentence=the+river+bank&sentence=a+bank&at=2&at=1", at=address)
+        numbers = page.locator(".found .number")
+        for button, layer in ((1, 0), (3, 2)):
+            page.locator(".actions button").nth(button).click()
+            target = model.embedder.embed([words], layer)[0][2]
+            near = [model.embedder.embed([one], layer)[0][at] for one, at in index.found]
+            expected = sorted((cosine(target, one) for one in near), reverse=True)
+            playwright.expect(numbers.first).to_have_text(shown(expected[0], 3))
+            found = [float(text.replace(MINUS, "-")) for text in numbers.all_inner_texts()]
+            np.testing.assert_allclose(found, expected, atol=2e-3)  # other layers count e^-10
+
+
+def test_what_was_edited_is_kept_when_its_panel_is_left_at_once(visit):
+    page = visit("/#compare")
+    page.locator(".map").wait_for()
+    page.locator("#sentence-0").fill("one two three")
+    page.locator("#tab-words").click()
+    page.locator(".surprise").wait_for()
+    page.wait_for_timeout(500)  # longer than a panel waits for more to be typed
+    assert "#words" in page.url
+    page.locator("#tab-layers").click()
+    wait_for_text(page.locator(".chips").first.locator("label").first, "one")
+    page.locator(".bars").first.wait_for()
+    assert "#layers?sentence=one" in page.url
+
+
+def test_an_address_that_names_nothing_shows_the_first_panel(visit):
+    page = visit("/?lang=constructor#toString")
+    page.locator(".map").wait_for()
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
 @pytest.mark.parametrize(("language", "width"), LOOKS)
 def test_words_are_predicted_and_scored(visit, language, width):
     page = visit(f"/?lang={language}#words", width)
@@ -160,6 +245,9 @@ def test_an_index_shows_neighbours_and_senses(visit, language, width):
     playwright.expect(page.locator(".found li")).to_have_count(20)
     page.locator(".chips label").first.click()
     wait_for_text(page.locator(".found mark").first, "She")
+    with page.expect_request("**/neighbours") as asked:
+        page.locator(".segments label").nth(1).click()
+    assert asked.value.post_data_json["same_word"] is True
     page.locator("#tab-senses").click()
     playwright.expect(page.locator("svg.drawing path")).to_have_count(12)
     assert page.locator(".found").count() == 2
@@ -235,10 +323,10 @@ def test_both_languages_have_every_text(visit):
         assert places == {part.split("}")[0] for part in texts["ko"][key].split("{")[1:]}, key
 
 
-@pytest.mark.parametrize("panel", ["compare", "layers", "words"])
+@pytest.mark.parametrize("panel", STATES)
 def test_copied_python_runs(visit, model, panel, monkeypatch):
     page = visit(f"/#{panel}")
-    page.locator(".surprise, .bars").first.wait_for()
+    page.locator("ul.surprise, .mixing .bars, .pair, .found").first.wait_for()
     page.locator(".share button").nth(1).click()
     playwright.expect(page.locator("#notice")).not_to_be_empty()
     program = page.evaluate("navigator.clipboard.readText()")
@@ -247,7 +335,7 @@ def test_copied_python_runs(visit, model, panel, monkeypatch):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(program, panel, "exec"), {})
-    assert panel == "layers" or printed.getvalue()
+    assert panel.startswith("layers") or printed.getvalue()
 
 
 def test_copied_curl_is_a_request_of_its_own(visit):
@@ -278,3 +366,14 @@ def test_a_key_is_asked_for_once(visit, model):
         page.locator(".map").wait_for()
         page.reload()
         page.locator(".map").wait_for()
+        page.locator(".share button").nth(2).click()
+        playwright.expect(page.locator("#notice")).not_to_be_empty()
+        command = page.evaluate("navigator.clipboard.readText()")
+        assert KEY not in command
+        answer = subprocess.run(
+            ["bash", "-c", command],
+            env=os.environ | {"ELMO_API_KEY": KEY},
+            capture_output=True,
+            check=True,
+        )
+        assert "cosines" in json.loads(answer.stdout)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -82,6 +83,17 @@ def test_arrays_come_as_numpy_writes_them(post, model):
     assert "application/x-safetensors" in refused.json()["error"]["message"]
 
 
+def test_what_would_not_be_one_array_is_not_computed(converse):
+    async def talk(client):
+        accept = {"accept": "application/x-npy"}
+        refused = await client.post("/embed", json={"sentences": WORDS}, headers=accept)
+        return refused.status_code, (await client.get("/metrics")).text
+
+    status, counted = converse(talk)
+    assert status == 406
+    assert "elmo_items_total 0\n" in counted
+
+
 def test_arrays_come_as_safetensors_with_their_words(post, model):
     accept = {"accept": "application/x-safetensors"}
     answer = post("/embed", {"sentences": WORDS}, accept).content
@@ -90,6 +102,28 @@ def test_arrays_come_as_safetensors_with_their_words(post, model):
         np.testing.assert_allclose(arrays[str(number)], expected, **NEAR)
     header = json.loads(answer[8 : 8 + int.from_bytes(answer[:8], "little")])
     assert json.loads(header["__metadata__"]["words"]) == WORDS
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/embed", {"texts": ["the cat sat"] * 500, "pool": "mean"}),
+        ("/predict", {"text": "the cat sat " * 500}),
+    ],
+)
+def test_much_text_is_split_while_others_are_answered(post, model, monkeypatch, path, body):
+    threads = set()
+    tokenizer = type(model.embedder.tokenizer)
+    for name in ("sentences", "words"):
+        split = getattr(tokenizer, name)
+
+        def noting(self, text, split=split):
+            threads.add(threading.current_thread().name)
+            return split(self, text)
+
+        monkeypatch.setattr(tokenizer, name, noting)
+    assert post(path, body).status_code == 200
+    assert {name.rpartition("_")[0] for name in threads} == {"splitter"}
 
 
 def test_batch_mates_change_no_vector(converse, model):

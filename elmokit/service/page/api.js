@@ -4,6 +4,8 @@ let key = sessionStorage.getItem("elmo-key") ?? "";
 
 export class Refused extends Error {}
 
+export const hasKey = () => key !== "";
+
 export async function ask(path, body, { purpose = path, accept } = {}) {
   running.get(purpose)?.abort();
   const control = new AbortController();

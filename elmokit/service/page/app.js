@@ -5,7 +5,7 @@ import { neighboursPanel, sensesPanel } from "./corpus.js";
 import { element } from "./elements.js";
 import { layersPanel } from "./layers.js";
 import { restore } from "./occurrences.js";
-import { readAddress, writeAddress } from "./sharing.js";
+import { openAddress, readAddress } from "./sharing.js";
 import { LANGUAGES, currentLanguage, number, text, useLanguage } from "./texts.js";
 import { wordsPanel } from "./words.js";
 
@@ -20,6 +20,8 @@ const kept = {}; // the address of each panel that was left
 let model = null;
 let current = null;
 let turn = 0;
+
+const panelOf = (name) => (Object.hasOwn(PANELS, name) ? name : "compare");
 
 function startLanguage() {
   const asked = new URLSearchParams(location.search).get("lang");
@@ -90,12 +92,12 @@ function moveTab(event) {
 
 function open(name) {
   if (current) kept[current] = readAddress().values;
-  writeAddress(name, kept[name] ?? "");
+  openAddress(name, kept[name] ?? "");
   show(name, kept[name] ?? new URLSearchParams());
 }
 
 function show(name, values) {
-  current = name in PANELS ? name : "compare";
+  current = panelOf(name);
   turn += 1;
   drawTabs();
   const shell = document.getElementById("panel");
@@ -110,6 +112,7 @@ function show(name, values) {
 // Runs a panel's work: what goes wrong is said in its panel, if that is still shown.
 function guardedBy(error, mine) {
   return async (work) => {
+    if (mine !== turn) return;
     try {
       await work();
       if (mine === turn) error.textContent = "";
@@ -125,7 +128,8 @@ async function start() {
   startLanguage();
   const { panel, values } = readAddress();
   if (panel === "compare" || panel === "layers") restore(values);
-  current = panel in PANELS ? panel : "compare";
+  current = panelOf(panel);
+  openAddress(current, values);
   drawFrame();
   while (!model) {
     try {
@@ -142,6 +146,6 @@ async function start() {
 window.addEventListener("hashchange", () => {
   const { panel, values } = readAddress();
   if (panel === "compare" || panel === "layers") restore(values);
-  if (model && panel in PANELS) show(panel, values);
+  if (model && Object.hasOwn(PANELS, panel)) show(panel, values);
 });
 start();

@@ -1,7 +1,7 @@
 // Neighbours and Senses: what an index of occurrences knows, or how to make one.
 import { ask } from "./api.js";
-import { choices, drawn, element, later, lead, section, wordsWith } from "./elements.js";
-import { curl, python, shareButtons, writeAddress } from "./sharing.js";
+import { choices, drawn, element, found, later, lead, section } from "./elements.js";
+import { curl, pythonRequest, shareButtons, writeAddress } from "./sharing.js";
 import { number, text } from "./texts.js";
 
 const SIZE = 420;
@@ -11,45 +11,64 @@ const noIndex = () => [
   element("pre", { tabindex: "0" }, "elmo neighbours build corpus.txt --split -o corpus.index\nelmo serve --index corpus.index"),
 ];
 
+// An answer that a node will show; where there is none, what it showed before is not left there.
+async function answerFor(node, path, body) {
+  try {
+    return await ask(path, body);
+  } catch (problem) {
+    if (problem.name !== "AbortError") node.replaceChildren();
+    throw problem;
+  }
+}
+
 export function neighboursPanel({ model, panel, values, guarded }) {
   panel.append(lead("neighboursTitle", "neighboursLead"));
   if (!model.has_index) { panel.append(...noIndex()); return; }
-  const state = { sentence: values.get("sentence") ?? "She opened a bank account.", position: Number(values.get("at") ?? 3), words: [] };
+  const state = {
+    sentence: values.get("sentence") ?? "She opened a bank account.",
+    position: Number(values.get("at") ?? 3) || 0,
+    same: values.get("same") === "1",
+  };
   const chips = element("div");
-  const found = element("div");
+  const nearest = element("div");
   const input = element("input", { type: "text", value: state.sentence, oninput: () => { state.sentence = input.value; soon(); } });
   const soon = later(300, () => guarded(read));
-  const body = () => ({ sentence: state.sentence, position: state.position, top: 20 });
+  const body = () => ({ sentence: state.sentence, position: state.position, top: 20, same_word: state.same });
+  const which = choices({
+    legend: text("whichWords"),
+    look: "segments",
+    options: [["any", text("anyWord")], ["same", text("sameWord")]],
+    chosen: state.same ? "same" : "any",
+    onchoose: (chosen) => { state.same = chosen === "same"; guarded(compute); },
+  });
 
   async function read() {
-    state.words = (await ask("/split", { texts: [state.sentence] })).texts[0].flat();
-    state.position = Math.max(0, Math.min(state.position, state.words.length - 1));
+    const words = (await ask("/split", { texts: [state.sentence] })).texts[0].flat();
+    state.position = Math.max(0, Math.min(state.position, words.length - 1));
     chips.replaceChildren(
       choices({
         legend: text("chooseWord", { n: 1 }),
         look: "chips",
-        options: state.words.map((word, position) => [position, word]),
+        options: words.map((word, position) => [position, word]),
         chosen: state.position,
         onchoose: (position) => { state.position = position; guarded(compute); },
       }),
     );
-    if (state.words.length) await compute();
+    if (words.length) await compute();
+    else nearest.replaceChildren();
   }
 
   async function compute() {
-    writeAddress("neighbours", { sentence: state.sentence, at: state.position });
-    const { neighbours } = await ask("/neighbours", body());
-    const rows = neighbours.map(({ words, position, cosine }) =>
-      element("li", {}, element("span", {}, wordsWith(words, position)), element("span", { class: "number" }, number(cosine, 3))),
-    );
-    found.replaceChildren(rows.length ? element("ol", { class: "found" }, rows) : text("nothingFound"));
+    writeAddress("neighbours", { sentence: state.sentence, at: state.position, same: Number(state.same) });
+    const { neighbours } = await answerFor(nearest, "/neighbours", body());
+    nearest.replaceChildren(neighbours.length ? found(neighbours) : text("nothingFound"));
   }
 
   panel.append(
     element("div", { class: "fields" }, element("label", {}, element("span", {}, text("sentence", { n: 1 })), input)),
     chips,
-    element("section", {}, found),
-    shareButtons(() => `import httpx\n\nprint(httpx.post(${python(location.origin + "/neighbours")}, json=${python(body())}).json())\n`, () => curl("/neighbours", body())),
+    element("section", {}, element("div", { class: "choosers" }, which), nearest),
+    shareButtons(() => pythonRequest("/neighbours", body()), () => curl("/neighbours", body())),
   );
   guarded(read);
 }
@@ -58,25 +77,22 @@ export function sensesPanel({ model, panel, values, guarded }) {
   panel.append(lead("sensesTitle", "sensesLead"));
   if (!model.has_index) { panel.append(...noIndex()); return; }
   const state = { word: values.get("word") ?? "bank" };
-  const found = element("div");
+  const senseMap = element("div");
   const soon = later(300, () => guarded(compute));
   const input = element("input", { type: "text", value: state.word, oninput: () => { state.word = input.value.trim(); if (state.word) soon(); } });
   const body = () => ({ word: state.word });
 
   async function compute() {
     writeAddress("senses", body());
-    const { senses, points } = await ask("/senses", body());
-    found.replaceChildren(map(points), ...senses.map(senseSection));
+    const { senses, points } = await answerFor(senseMap, "/senses", body());
+    senseMap.replaceChildren(map(points), ...senses.map(senseSection));
   }
 
   function senseSection({ number: n, occurrences, typical, examples }) {
-    const rows = examples.map(({ words, position }) =>
-      element("li", {}, element("span", {}, wordsWith(words, position))),
-    );
     return section(
       [drawn("svg", { class: "mark", viewBox: "0 0 12 12", "aria-hidden": "true" }, mark(n, 6, 6)), text("sense", { n })],
       `${number(occurrences)} · ${typical.join(", ")}`,
-      element("ol", { class: "found" }, rows),
+      found(examples),
     );
   }
 
@@ -96,8 +112,8 @@ export function sensesPanel({ model, panel, values, guarded }) {
 
   panel.append(
     element("div", { class: "fields" }, element("label", {}, element("span", {}, text("wordOf")), input)),
-    element("section", {}, found),
-    shareButtons(() => `import httpx\n\nprint(httpx.post(${python(location.origin + "/senses")}, json=${python(body())}).json())\n`, () => curl("/senses", body())),
+    element("section", {}, senseMap),
+    shareButtons(() => pythonRequest("/senses", body()), () => curl("/senses", body())),
   );
   guarded(compute);
 }
@@ -110,7 +126,9 @@ function mark(sense, x, y, title) {
     `M${x} ${y - 5}l5 5l-5 5l-5 -5z`,
     `M${x} ${y - 5}l5 9h-10z`,
   ];
-  const shape = drawn("path", { d: paths[(sense - 1) % 4], class: sense % 2 ? "filter" : "box key" });
+  const n = sense - 1;
+  const filled = (n + Math.floor(n / paths.length)) % 2 === 0;
+  const shape = drawn("path", { d: paths[n % paths.length], class: filled ? "filter" : "box key" });
   if (title) shape.append(drawn("title", {}, title));
   return shape;
 }

@@ -107,6 +107,21 @@ export const wordsWith = (words, position) => [
   " " + words.slice(position + 1).join(" "),
 ];
 
+// Occurrences of words in their sentences, and how near each is where that is known.
+export const found = (places) =>
+  element(
+    "ol",
+    { class: "found" },
+    places.map(({ words, position, cosine }) =>
+      element(
+        "li",
+        {},
+        element("span", {}, wordsWith(words, position)),
+        cosine === undefined ? null : element("span", { class: "number" }, number(cosine, 3)),
+      ),
+    ),
+  );
+
 export function later(milliseconds, action) {
   let timer;
   return (...values) => {

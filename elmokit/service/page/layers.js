@@ -1,133 +1,81 @@
 // Layers: sliders for a mix, what it does to the chosen words, and the model drawn.
 import { ask, readArrays } from "./api.js";
 import { drawModel } from "./drawing.js";
-import { bars, choices, element, lead, section, slider, wordsWith } from "./elements.js";
-import { cosine, halves, length, mixed, softmax } from "./mixing.js";
+import { bars, choices, element, found, lead, section } from "./elements.js";
+import { average, cosine, halves, length, mixAddress, mixed, restoreMix, wordAlone } from "./mixing.js";
 import { address, occurrences, pairs, split, usable } from "./occurrences.js";
 import { curl, loading, python, shareButtons, writeAddress } from "./sharing.js";
-import { number, percent, text } from "./texts.js";
+import { mixSliders } from "./sliders.js";
+import { number, text } from "./texts.js";
 
 const NEAREST = 10;
+const FROM_CORPUS = 20;
 
 export function layersPanel({ model, panel, values, guarded }) {
   const count = model.layers;
   const mix = restoreMix(values, count);
-  const controls = element("div");
+  const places = element("div");
   const effect = element("div");
   const drawing = drawModel(model.config);
-  let arrays = null;
-
-  function drawControls() {
-    const kind = choices({
-      legend: text("mixKind"),
-      look: "segments",
-      options: [["shared", text("mixShared")], ["apart", text("mixDirections")]],
-      chosen: mix.directions ? "apart" : "shared",
-      onchoose: (chosen) => { mix.directions = chosen === "apart"; drawControls(); update(); },
-    });
-    const sliders = mix.directions ? apartSliders() : sharedSliders();
-    controls.replaceChildren(kind, ...sliders.map(({ node }) => node), presets());
-  }
-
-  function sharedSliders() {
-    const all = mix.shared.map((weight, n) =>
-      slider({
-        label: text("weightOf", { n }),
-        value: weight,
-        least: -5,
-        most: 5,
-        step: 0.1,
-        shown: () => text("share", { share: percent(softmax(mix.shared)[n]) }),
-        onslide: (value) => {
-          mix.shared[n] = value;
-          all.forEach((one, other) => one.show(mix.shared[other]));
-          update();
-        },
-      }),
-    );
-    return [...all, gammaSlider()];
-  }
-
-  function apartSliders() {
-    const names = [
-      text("weightToken"),
-      ...range(1, count).map((n) => text("weightForward", { n })),
-      ...range(1, count).map((n) => text("weightBackward", { n })),
-    ];
-    const all = mix.apart.map((weight, n) => {
-      const one = slider({
-        label: names[n],
-        value: weight,
-        least: -1,
-        most: 1,
-        step: 0.01,
-        shown: (value) => number(value, 2),
-        onslide: (value) => { mix.apart[n] = value; one.show(value); update(); },
-      });
-      return one;
-    });
-    return [...all, gammaSlider()];
-  }
-
-  function gammaSlider() {
-    const one = slider({
-      label: text("gamma"),
-      value: mix.gamma,
-      least: 0.1,
-      most: 3,
-      step: 0.1,
-      shown: (value) => number(value, 1),
-      onslide: (value) => { mix.gamma = value; one.show(value); update(); },
-    });
-    return one;
-  }
-
-  function presets() {
-    const button = (label, set) =>
-      element("button", { type: "button", onclick: () => { set(); drawControls(); update(); } }, label);
-    const only = (n) => () => {
-      mix.shared = mix.shared.map((_, other) => (other === n ? 5 : -5));
-      mix.apart = mix.apart.map((_, other) => (n === 0 ? other === 0 : (other - 1) % (count - 1) === n - 1 && other > 0) ? 1 : 0);
-    };
-    const even = () => {
-      mix.shared = mix.shared.map(() => 0);
-      mix.apart = mix.apart.map(() => Math.round(100 / count) / 100);
-    };
-    return element(
-      "div",
-      { class: "actions" },
-      button(text("evenly"), even),
-      range(0, count).map((n) => button(text("onlyLayer", { n }), only(n))),
-    );
-  }
+  let sentences = null; // the layers of each
+  let corpus = []; // occurrences of the index: { words, position, layers }
 
   function update() {
     drawing.show(halves(mix, count));
     writeAddress("layers", [...address(), ...mixAddress(mix)]);
-    if (arrays) drawEffect();
+    if (sentences) drawEffect();
+  }
+
+  function drawPlaces() {
+    places.replaceChildren(
+      ...occurrences.words.map((words, n) =>
+        element(
+          "div",
+          { class: "sentence" },
+          element("p", { class: "soft" }, text("sentence", { n: n + 1 })),
+          choices({
+            legend: text("chooseWord", { n: n + 1 }),
+            look: "chips",
+            options: words.map((word, position) => [position, word]),
+            chosen: occurrences.positions[n],
+            onchoose: (position) => choose(n, position),
+          }),
+        ),
+      ),
+    );
+  }
+
+  function choose(n, position) {
+    occurrences.positions[n] = position;
+    if (n === 0) corpus = [];
+    update();
+    if (n === 0) guarded(findInCorpus);
   }
 
   function drawEffect() {
-    const vectors = occurrences.words.map((_, n) => mixed(arrays[n], mix));
-    const chosen = vectors.map((list, n) => list[occurrences.positions[n]]);
-    const rows = pairs().map(([a, b]) => ({
-      name: text("sentences", { a: a + 1, b: b + 1 }),
-      value: cosine(chosen[a], chosen[b]),
-    }));
+    const vectors = vectorsIn(mix);
+    const chosen = chosenOf(vectors);
     const word = occurrences.words[0][occurrences.positions[0]];
     effect.replaceChildren(
-      element("h3", {}, text("whatBecomes")),
-      element("p", { class: "soft" }, text("whatBecomesWhy")),
-      element("br"),
-      ...occurrences.words.map((words, n) =>
-        element("p", { class: "context" }, `${n + 1}  `, wordsWith(words, occurrences.positions[n])),
-      ),
-      element("br"),
-      bars(rows),
+      bars(similarities(chosen, chosenOf(vectorsIn(average(count))))),
       element("br"),
       element("p", { class: "soft" }, text("length", { length: number(length(chosen[0]), 2) })),
       section(text("nearest", { word }), text("nearestWhy"), bars(nearest(vectors, chosen[0]))),
+      corpus.length
+        ? section(text("inCorpus", { word }), text("inCorpusWhy"), found(inCorpus(chosen[0])))
+        : "",
     );
+  }
+
+  const vectorsIn = (one) => occurrences.words.map((_, n) => mixed(sentences[n], one));
+  const chosenOf = (vectors) => vectors.map((list, n) => list[occurrences.positions[n]]);
+
+  // Of each pair of chosen words, now and in the average of the layers.
+  function similarities(now, even) {
+    return pairs().flatMap(([a, b]) => [
+      { name: text("sentences", { a: a + 1, b: b + 1 }), value: cosine(now[a], now[b]) },
+      { name: text("evenly"), value: cosine(even[a], even[b]), muted: true },
+    ]);
   }
 
   function nearest(vectors, target) {
@@ -142,12 +90,39 @@ export function layersPanel({ model, panel, values, guarded }) {
       .slice(0, NEAREST);
   }
 
+  const inCorpus = (target) =>
+    corpus
+      .map(({ layers, ...place }) => ({ ...place, cosine: cosine(target, mixed(layers, mix)[0]) }))
+      .sort((one, other) => other.cosine - one.cosine)
+      .slice(0, NEAREST);
+
   async function compute() {
-    if (!occurrences.words.length) await split();
+    await split();
     if (!usable()) throw new Error(text("tooFew"));
-    const body = { sentences: occurrences.words, layers: "all" };
-    arrays = readArrays(await ask("/embed", body, { accept: "application/x-safetensors" }));
+    drawPlaces();
+    sentences = await layersOf(occurrences.words, "sentences");
     update();
+    await findInCorpus();
+  }
+
+  async function findInCorpus() {
+    if (!model.has_index) return;
+    const body = { sentence: occurrences.texts[0], position: occurrences.positions[0], top: FROM_CORPUS };
+    const near = withinLimits((await ask("/neighbours", body)).neighbours);
+    const layers = near.length ? await layersOf(near.map(({ words }) => words), "corpus") : {};
+    corpus = near.map(({ words, position }, n) => ({ words, position, layers: wordAlone(layers[n], position) }));
+    update();
+  }
+
+  async function layersOf(words, purpose) {
+    const body = { sentences: words, layers: "all" };
+    return readArrays(await ask("/embed", body, { purpose, accept: "application/x-safetensors" }));
+  }
+
+  // As many of the occurrences found as one answer can hold the layers of.
+  function withinLimits(near) {
+    let left = model.limits.answer_values / (count * model.vector_size);
+    return near.filter(({ words }) => (left -= words.length) >= 0);
   }
 
   const sent = () => ({
@@ -175,34 +150,19 @@ export function layersPanel({ model, panel, values, guarded }) {
     element(
       "div",
       { class: "columns mixing" },
-      controls,
-      effect,
+      mixSliders(mix, count, update),
+      element(
+        "div",
+        {},
+        element("h3", {}, text("whatBecomes")),
+        element("p", { class: "soft" }, text("whatBecomesWhy")),
+        places,
+        element("br"),
+        effect,
+      ),
       section(text("drawing"), text("drawingWhy"), drawing.svg),
     ),
     shareButtons(asPython, () => curl("/embed", { sentences: occurrences.words, mix: sent() })),
   );
-  drawControls();
-  drawing.show(halves(mix, count));
   guarded(compute);
 }
-
-const range = (from, to) => Array.from({ length: to - from }, (_, n) => from + n);
-
-function restoreMix(values, count) {
-  const numbers = (name, length, plain) => {
-    const found = values.getAll(name).map(Number).filter(Number.isFinite);
-    return found.length === length ? found : Array(length).fill(plain);
-  };
-  return {
-    directions: values.get("mix") === "apart",
-    shared: numbers("w", count, 0),
-    apart: numbers("d", 2 * count - 1, Math.round(100 / count) / 100),
-    gamma: Number(values.get("gamma")) || 1,
-  };
-}
-
-const mixAddress = (mix) => [
-  ["mix", mix.directions ? "apart" : "shared"],
-  ["gamma", mix.gamma],
-  ...(mix.directions ? mix.apart.map((weight) => ["d", weight]) : mix.shared.map((weight) => ["w", weight])),
-];

@@ -1,4 +1,5 @@
 // The state of a panel as an address, as Python and as curl.
+import { hasKey } from "./api.js";
 import { element } from "./elements.js";
 import { text } from "./texts.js";
 
@@ -7,19 +8,44 @@ export function readAddress() {
   return { panel, values: new URLSearchParams(query) };
 }
 
+// What a panel shows now, unless it was left while it waited for an answer.
 export function writeAddress(panel, values) {
+  if (readAddress().panel === panel) openAddress(panel, values);
+}
+
+export function openAddress(panel, values) {
   const query = new URLSearchParams(values).toString();
   history.replaceState(null, "", `${location.pathname}${location.search}#${panel}${query && "?" + query}`);
 }
 
-export const python = (value) => JSON.stringify(value);
+export function python(value) {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  return `{${Object.entries(value).map(([name, one]) => `${python(name)}: ${python(one)}`).join(", ")}}`;
+}
 
 export const loading = (model) =>
   model.id === "english-small" ? "load()" : `load(${python(model.id)})`;
 
 export function curl(path, body) {
   const quoted = JSON.stringify(body).replaceAll("'", `'\\''`);
-  return `curl ${location.origin}${path} -H 'content-type: application/json' \\\n  -d '${quoted}'`;
+  const key = hasKey() ? ` -H "authorization: Bearer $ELMO_API_KEY"` : "";
+  return `curl ${location.origin}${path} -H 'content-type: application/json'${key} \\\n  -d '${quoted}'`;
+}
+
+// For what the library cannot do without an index: the same question by HTTP.
+export function pythonRequest(path, body) {
+  const headers = hasKey() ? `headers = {"authorization": "Bearer " + os.environ["ELMO_API_KEY"]}` : "headers = {}";
+  return [
+    ...(hasKey() ? ["import os", ""] : []),
+    "import httpx",
+    "",
+    headers,
+    `answer = httpx.post(${python(location.origin + path)}, json=${python(body)}, headers=headers)`,
+    "print(answer.json())",
+    "",
+  ].join("\n");
 }
 
 // Buttons that copy; `asPython` and `asCurl` give what they copy when pressed.

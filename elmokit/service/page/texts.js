@@ -43,7 +43,7 @@ export const TEXTS = {
     tooFew: "Write at least two sentences.",
     layersTitle: "A mix of layers",
     layersLead:
-      "A task does not choose a layer: it learns how much of each to take. Move the weights and see what becomes of the words you chose in Compare.",
+      "A task does not choose a layer: it learns how much of each to take. Choose a word in each sentence, move the weights, and see what becomes of them.",
     mixKind: "Weights",
     mixShared: "Shared by both directions",
     mixDirections: "For each direction",
@@ -56,10 +56,12 @@ export const TEXTS = {
     evenly: "All the same",
     onlyLayer: "Only layer {n}",
     whatBecomes: "What becomes of the chosen words",
-    whatBecomesWhy: "Cosines of the mixed vectors. γ changes their length and not their direction.",
+    whatBecomesWhy: "Cosines of the mixed vectors, beside those of layers that all count the same. γ changes their length and not their direction.",
     length: "Length of the first vector: {length}",
     nearest: "Nearest to “{word}” of sentence 1",
     nearestWhy: "Every other word of the sentences, by its cosine in this mix.",
+    inCorpus: "Nearest to “{word}” in the corpus",
+    inCorpusWhy: "The occurrences that the index finds, ordered by their cosine in this mix.",
     inSentence: "in sentence {n}",
     drawing: "What is inside",
     drawingWhy: "The loaded model with its real shapes, from the letters of a word at the bottom to its vector at the top.",
@@ -81,6 +83,7 @@ export const TEXTS = {
     prefix: "A sentence that lacks a word",
     candidates: "Candidates, separated by commas (may be empty)",
     nextWord: "The next word",
+    previousWord: "The word before",
     missingWord: "The missing word",
     probability: "probability",
     forward: "forward",
@@ -99,8 +102,11 @@ export const TEXTS = {
     unknownWord: "unknown word",
     inAll: "{bits} bits in all, {each} per word and direction",
     noWords: "This model has no words to predict: its files came without a softmax.",
-    neighboursTitle: "The same word, used the same way",
+    neighboursTitle: "Words used the same way",
     neighboursLead: "Occurrences in a corpus that are nearest to a word in its sentence.",
+    whichWords: "Which words",
+    anyWord: "Any word",
+    sameWord: "Only the same word",
     sensesTitle: "The senses of a word",
     sensesLead: "All occurrences of a word in a corpus, drawn so that those used alike are near each other.",
     noIndex: "No index of occurrences is loaded. Make one of your own text, then start the service with it:",
@@ -152,7 +158,7 @@ export const TEXTS = {
     tooFew: "문장을 둘 이상 적으세요.",
     layersTitle: "층을 섞기",
     layersLead:
-      "과제는 층 하나를 고르지 않고 각 층을 얼마나 쓸지 배웁니다. 가중치를 움직여 비교에서 고른 단어들이 어떻게 되는지 보세요.",
+      "과제는 층 하나를 고르지 않고 각 층을 얼마나 쓸지 배웁니다. 문장마다 단어를 고르고 가중치를 움직여 어떻게 되는지 보세요.",
     mixKind: "가중치",
     mixShared: "두 방향이 함께",
     mixDirections: "방향마다 따로",
@@ -165,10 +171,12 @@ export const TEXTS = {
     evenly: "모두 같게",
     onlyLayer: "{n}층만",
     whatBecomes: "고른 단어들의 변화",
-    whatBecomesWhy: "섞은 벡터의 코사인입니다. γ는 길이만 바꾸고 방향은 바꾸지 않습니다.",
+    whatBecomesWhy: "섞은 벡터의 코사인과, 모든 층을 같게 섞었을 때의 코사인입니다. γ는 길이만 바꾸고 방향은 바꾸지 않습니다.",
     length: "첫째 벡터의 길이: {length}",
     nearest: "문장 1의 “{word}”에 가까운 단어",
     nearestWhy: "이 혼합에서의 코사인 순서로 늘어놓은 나머지 모든 단어입니다.",
+    inCorpus: "말뭉치에서 “{word}”에 가까운 용례",
+    inCorpusWhy: "색인이 찾은 용례를 이 혼합에서의 코사인 순서로 늘어놓았습니다.",
     inSentence: "문장 {n}",
     drawing: "속은 어떻게 생겼나",
     drawingWhy: "불러온 모델의 실제 크기입니다. 맨 아래 단어의 글자에서 맨 위 벡터까지 이어집니다.",
@@ -190,6 +198,7 @@ export const TEXTS = {
     prefix: "단어가 빠진 문장",
     candidates: "후보 단어, 쉼표로 구분 (비워도 됨)",
     nextWord: "다음 단어",
+    previousWord: "앞 단어",
     missingWord: "빠진 단어",
     probability: "확률",
     forward: "앞에서",
@@ -208,8 +217,11 @@ export const TEXTS = {
     unknownWord: "모르는 단어",
     inAll: "모두 {bits}비트, 단어와 방향마다 {each}비트",
     noWords: "이 모델은 예측할 단어가 없습니다. 파일에 소프트맥스가 들어 있지 않습니다.",
-    neighboursTitle: "같은 단어, 같은 쓰임",
+    neighboursTitle: "쓰임이 같은 단어들",
     neighboursLead: "말뭉치에서 문장 속 단어와 가장 가까운 용례들입니다.",
+    whichWords: "찾을 단어",
+    anyWord: "모든 단어",
+    sameWord: "같은 단어만",
     sensesTitle: "단어의 여러 뜻",
     sensesLead: "말뭉치에 나온 한 단어의 모든 용례를, 비슷하게 쓰인 것끼리 가깝도록 그렸습니다.",
     noIndex: "용례 색인을 불러오지 않았습니다. 가진 글로 색인을 만든 다음 그것으로 서비스를 시작하세요.",
@@ -224,7 +236,7 @@ export const LANGUAGES = { en: "English", ko: "한국어" };
 let language = "en";
 
 export function useLanguage(name) {
-  language = name in LANGUAGES ? name : "en";
+  language = Object.hasOwn(LANGUAGES, name) ? name : "en";
   document.documentElement.lang = language;
 }
 

@@ -17,6 +17,7 @@ export function wordsPanel({ model, panel, values, guarded }) {
   };
   const odds = element("div");
   const surprise = element("div");
+  let place = null; // where the word is wanted: what is before and after it, or null
   let scored = null;
 
   const save = () =>
@@ -31,14 +32,19 @@ export function wordsPanel({ model, panel, values, guarded }) {
 
   async function predict() {
     save();
-    const found = await ask("/predict", body());
-    const title = found.before && found.after ? "missingWord" : "nextWord";
-    const ranked = found.words.some((word) => "known" in word);
+    const { words, ...around } = await ask("/predict", body());
+    place = around;
+    const ranked = words.some((word) => "known" in word);
     odds.replaceChildren(
-      element("h3", {}, text(title)),
+      element("h3", {}, text(wanted())),
       element("br"),
-      ranked ? rankedTable(found.words) : bars(found.words.map(row), { shown: percent, scale: found.words[0]?.probability || 1 }),
+      ranked ? rankedTable(words) : bars(words.map(row), { shown: percent, scale: words[0]?.probability || 1 }),
     );
+  }
+
+  function wanted() {
+    if (place?.before && place.after) return "missingWord";
+    return place?.after ? "previousWord" : "nextWord";
   }
 
   const row = ({ word, probability }) => ({ name: named(word), value: probability, word: true });
@@ -53,7 +59,7 @@ export function wordsPanel({ model, panel, values, guarded }) {
     const value = (given) => (given === null || given === undefined ? "–" : number(given, 2));
     return element(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": text("missingWord") },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": text(wanted()) },
       element(
         "table",
         { class: "odds" },
@@ -76,6 +82,8 @@ export function wordsPanel({ model, panel, values, guarded }) {
     );
   }
 
+  const logOf = (value) => value ?? -Infinity; // which JSON cannot say
+
   async function score() {
     save();
     scored = (await ask("/score", { texts: [state.sentence] })).sentences;
@@ -85,8 +93,8 @@ export function wordsPanel({ model, panel, values, guarded }) {
   function drawSurprise() {
     const items = scored.flatMap((sentence) =>
       sentence.words.map((word, n) => {
-        const both = (sentence.forward[n] + sentence.backward[n]) / 2;
-        const logs = { forward: sentence.forward[n], backward: sentence.backward[n], both };
+        const [forward, backward] = [logOf(sentence.forward[n]), logOf(sentence.backward[n])];
+        const logs = { forward, backward, both: (forward + backward) / 2 };
         const bits = -logs[state.direction] / Math.LN2;
         return element(
           "li",
@@ -96,7 +104,7 @@ export function wordsPanel({ model, panel, values, guarded }) {
         );
       }),
     );
-    const total = scored.reduce((sum, sentence) => sum - sentence.total / Math.LN2, 0);
+    const total = scored.reduce((sum, sentence) => sum - logOf(sentence.total) / Math.LN2, 0);
     const targets = scored.reduce((sum, sentence) => sum + sentence.words.length + 1, 0);
     surprise.replaceChildren(
       element(
@@ -134,9 +142,12 @@ export function wordsPanel({ model, panel, values, guarded }) {
   function asPython() {
     const load = `lm = LanguageModel.${loading(model)}`;
     const { candidates, top } = body();
-    const call = candidates
-      ? `lm.rank(place.before, ${python(candidates)}, place.after)`
-      : `lm.missing_words(place.before, place.after, ${top}) if place.before and place.after else lm.next_words(place.before, ${top})`;
+    const calls = {
+      missingWord: `lm.missing_words(place.before, place.after, ${top})`,
+      previousWord: `lm.previous_words(place.after, ${top})`,
+      nextWord: `lm.next_words(place.before, ${top})`,
+    };
+    const call = candidates ? `lm.rank(place.before, ${python(candidates)}, place.after)` : calls[wanted()];
     return [
       "from elmokit import LanguageModel",
       "",
