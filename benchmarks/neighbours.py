@@ -31,7 +31,6 @@ from benchmarks.million import TEXT, distinct_lines
 from elmokit.analysis.neighbours.building import build_index, description_of
 from elmokit.analysis.neighbours.description import write_description
 from elmokit.analysis.neighbours.index import NeighbourIndex
-from elmokit.analysis.neighbours.marked import with_mark
 from elmokit.analysis.neighbours.rows import Halves, Occurrences
 from elmokit.analysis.neighbours.settings import IndexSettings
 from elmokit.analysis.neighbours.store import (
@@ -41,6 +40,7 @@ from elmokit.analysis.neighbours.store import (
     Hit,
     OccurrenceStore,
 )
+from elmokit.analysis.occurrence import with_mark
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bundled import ENGLISH_SMALL
 from elmokit.embedder import Embedder, Vectors

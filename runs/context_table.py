@@ -1,27 +1,36 @@
 r"""The paper's Table 4 remade: neighbours of a word in its sentence, beside static ones.
 
-    elmo neighbours build "../shared/data/pretrain-en/news.train-*.txt.xz" --split \
-        --skip-punctuation --layers 1,2 -o checkpoints/news.index
-    python -m runs.context_table checkpoints/news.index
+    python -m runs.context_table checkpoints/words.index > context_table.md
 
 Prints Markdown: for each word its static neighbours, then four sentences, two of each sense, with
-the occurrences nearest to it. Without `--any-word` these are occurrences of the same word, as those
-that the paper shows.
+the occurrences nearest to it. They are occurrences of the same word, as those that the paper shows;
+with `--any-word` of others too, for which the index must have them (`elmo neighbours build`).
+
+An index that is not there is built, of these words alone, from the text of the bundled model: what
+is printed may be published, which news and reviews may not. Cut short, the same command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from benchmarks.machine import describe
+from elmokit.analysis.neighbours.building import build_index
+from elmokit.analysis.neighbours.description import is_index
 from elmokit.analysis.neighbours.index import Neighbour, NeighbourIndex
+from elmokit.analysis.neighbours.settings import IndexSettings
+from elmokit.bulk.inputs import InputSettings, open_input
 from elmokit.bundled import ENGLISH_SMALL
+from elmokit.cli.neighbours import Indexed
 from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError
+from elmokit.pretraining.config import read_run
 from elmokit.static.vectors import StaticVectors, has_bundled_vectors
 
+RECIPE = "runs/english-small.toml"
 QUESTIONS = {
     "play": (
         "Chico Ruiz made a spectacular *play* on Alusik 's grounder .",
@@ -58,16 +67,36 @@ def main() -> None:
     parser.add_argument("--model", help="the model that the index is of; the bundled one without")
     parser.add_argument("--layer", help="whose vectors; the last that the index keeps without")
     parser.add_argument("--any-word", action="store_true", help="occurrences of other words, too")
+    parser.add_argument("--text", nargs="+", help=f"what to build it of; that of {RECIPE} without")
     arguments = parser.parse_args()
+    name = arguments.model or ENGLISH_SMALL
     try:
         embedder = Embedder.load(arguments.model)
-        index = NeighbourIndex.open(
-            arguments.index, embedder, model=arguments.model or ENGLISH_SMALL
-        )
+        if not is_index(Path(arguments.index)):
+            build(embedder, arguments.text or read_run(RECIPE).corpus.train, arguments.index, name)
+        index = NeighbourIndex.open(arguments.index, embedder, model=name)
         for line in table(index, arguments.layer, same_word=not arguments.any_word):
             print(line)
     except ElmoError as error:
         sys.exit(f"context_table: {error}")
+
+
+def build(embedder: Embedder, text: Sequence[str], index: str, name: str) -> None:
+    """Build an index of the words that are asked about; only their sentences are embedded."""
+    source = open_input(tuple(text), InputSettings(split=True))
+    settings = IndexSettings(layers="all", words=frozenset(QUESTIONS))
+    with Indexed("indexing") as progress:
+        summary = build_index(
+            embedder,
+            source.split_by(embedder.tokenizer.name),
+            index,
+            settings,
+            model=name,
+            resume=True,
+            report=progress.report,
+            note=progress.note,
+        )
+    print(summary.describe(), file=sys.stderr)
 
 
 def table(index: NeighbourIndex, layer: str | None, *, same_word: bool) -> Iterator[str]:

@@ -17,9 +17,9 @@ import json
 import math
 import shlex
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -29,23 +29,19 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from benchmarks.machine import describe
+from elmokit.analysis.probes.files.lines import paragraphs, read_lines
+from elmokit.analysis.probes.files.semcor import read_semcor
+from elmokit.analysis.probes.files.sense_index import read_sense_index
+from elmokit.analysis.probes.files.sense_tests import ALL, SenseTestFiles, read_sense_test
+from elmokit.analysis.probes.files.tagged import TaggedSentence, read_tagged
+from elmokit.analysis.probes.parts_of_speech import embed_words, most_frequent_tags, tags_of
+from elmokit.analysis.probes.stages import SENTENCES_AT_A_TIME, Stages
+from elmokit.analysis.probes.word_senses import SenseData, probe_word_senses
 from elmokit.cli.progress import Sentences
 from elmokit.config import check_size
 from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError, InputError
 from elmokit.formats.files import write_atomically
-from runs.probe_data import (
-    Occurrence,
-    SenseIndex,
-    SenseSentence,
-    TaggedSentence,
-    lemma_of,
-    read_entity_types,
-    read_semcor,
-    read_sense_index,
-    read_sense_test,
-    read_universal_tags,
-)
 
 FILES = {
     "ewt": ("en_ewt-ud-train.rebuilt.conllu.gz", "en_ewt-ud-test.conllu.gz"),
@@ -63,26 +59,32 @@ EPOCHS = 10
 TOKENS_PER_BATCH = 512
 LEARNING_RATE = 1e-2
 SEED = 0
-COSINE_DIGITS = 6
 
 Columns = dict[str, list[float]]
 """A column's name → its values: the baseline, each layer, the average of the layers."""
-SenseVectors = dict[str, dict[str, NDArray[np.float64]]]
-"""Lemma → sense key → vectors (rows, size), a row for each layer and one for their average."""
 
 
 def probe_parts_of_speech(embedder: Embedder, files: Sequence[Path], most: int | None) -> Columns:
     """Accuracy of universal tags on UD English EWT."""
-    train, test = (read_universal_tags(path) for path in files)
-    columns = probe_tags(embedder, "EWT", list(islice(train, most)), list(test))
+    train, test = map(read_tagged, files)
+    columns = probe_tags(embedder, "EWT", train[:most], test)
     return {"POS accuracy": columns["accuracy"]}
 
 
 def probe_entities(embedder: Embedder, files: Sequence[Path], most: int | None) -> Columns:
     """Accuracy and F1 of the words' entity types on CoNLL-2003; word by word, not by entity."""
-    train, test = (read_entity_types(path) for path in files)
-    columns = probe_tags(embedder, "CoNLL-2003", list(islice(train, most)), list(test))
+    train, test = (list(read_entity_types(path)) for path in files)
+    columns = probe_tags(embedder, "CoNLL-2003", train[:most], test)
     return {f"entity {name}": values for name, values in columns.items()}
+
+
+def read_entity_types(path: Path) -> Iterator[TaggedSentence]:
+    """Words and entity types (PER, LOC, ORG, MISC or O) of a CoNLL-2003 file."""
+    for lines in paragraphs(read_lines(path)):
+        rows = [line.text.split() for line in lines]
+        if rows[0][0] != "-DOCSTART-":
+            types = tuple(values[-1].rpartition("-")[2] for values in rows)
+            yield TaggedSentence(tuple(values[0] for values in rows), types)
 
 
 def probe_tags(
@@ -107,25 +109,13 @@ def probe_tags(
     }
 
 
-def tags_of(sentences: Iterable[TaggedSentence]) -> list[str]:
-    """The tags of all words, in one list."""
-    return [tag for sentence in sentences for tag in sentence.tags]
-
-
 def embed_tokens(
     embedder: Embedder, sentences: Sequence[TaggedSentence], label: str
 ) -> NDArray[np.float16]:
-    """The vectors (layers, tokens, size) of all words; halved, since all are held at once."""
-    tokens = sum(len(sentence.words) for sentence in sentences)
-    vectors = np.empty((embedder.config.layer_count, tokens, embedder.vector_size), np.float16)
-    start = 0
+    """The vectors (layers, tokens, size) of all words."""
     with Sentences(label) as progress:
-        stream = embedder.embed_layers_stream(sentence.words for sentence in sentences)
-        for number, layers in enumerate(stream, start=1):
-            vectors[:, start : start + layers.shape[1]] = layers
-            start += layers.shape[1]
-            progress(number, len(sentences))
-    return vectors
+        stages = Stages(progress, len(sentences), SENTENCES_AT_A_TIME)
+        return embed_words(embedder, sentences, stages)
 
 
 def layer_of(vectors: NDArray[np.float16], row: int) -> Tensor:
@@ -156,17 +146,6 @@ def linear_predictions(train: Tensor, labels: Tensor, test: Tensor) -> Tensor:
         return classifier(test).argmax(1)
 
 
-def most_frequent_tags(train: list[TaggedSentence], test: list[TaggedSentence]) -> list[str]:
-    """Each word's most frequent tag; for a new word the most frequent tag of all."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for sentence in train:
-        for word, tag in zip(sentence.words, sentence.tags, strict=True):
-            counts[word][tag] += 1
-    tags = {word: count.most_common(1)[0][0] for word, count in counts.items()}
-    most_frequent = Counter(tags_of(train)).most_common(1)[0][0]
-    return [tags.get(word, most_frequent) for sentence in test for word in sentence.words]
-
-
 def accuracy(given: Sequence[str], wanted: Sequence[str]) -> float:
     """Which share of the tags is right."""
     return sum(one == other for one, other in zip(given, wanted, strict=True)) / len(wanted)
@@ -188,67 +167,13 @@ def macro_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
 
 
 def probe_senses(embedder: Embedder, files: Sequence[Path], most: int | None) -> Columns:
-    """F1 of word senses; every word has an answer, so precision and recall are the same."""
-    *semcor, data, gold, index_file = files
-    index = read_sense_index(index_file)
-    test = list(read_sense_test(data, gold))
-    wanted = [occurrence for sentence in test for occurrence in sentence.occurrences]
-    train = islice(chain.from_iterable(map(read_semcor, semcor)), most)
-    senses = add_up_senses(embedder, list(train), {occurrence.lemma for occurrence in wanted})
-    answers = [
-        [index.first.get(occurrence.lemma), *nearest_senses(occurrence, vector, senses, index)]
-        for occurrence, vector in occurrence_vectors(embedder, test, "senses, test")
-    ]
-    right = [
-        [given in occurrence.senses for given in row]
-        for row, occurrence in zip(answers, wanted, strict=True)
-    ]
-    return {"sense F1": np.mean(right, axis=0).tolist()}
-
-
-def add_up_senses(
-    embedder: Embedder, sentences: Sequence[SenseSentence], lemmas: set[str]
-) -> SenseVectors:
-    """The sum of each sense's vectors, for some lemmas; to a cosine it is as good as the mean."""
-    sums: SenseVectors = defaultdict(dict)
-    for occurrence, vector in occurrence_vectors(embedder, sentences, "senses, training"):
-        for sense in occurrence.senses:
-            if (lemma := lemma_of(sense)) in lemmas:
-                sums[lemma][sense] = sums[lemma].get(sense, 0.0) + vector
-    return sums
-
-
-def occurrence_vectors(
-    embedder: Embedder, sentences: Sequence[SenseSentence], label: str
-) -> Iterator[tuple[Occurrence, NDArray[np.float64]]]:
-    """Each occurrence with its vectors (rows, size): the means over its words."""
-    with Sentences(label) as progress:
-        stream = embedder.embed_layers_stream(sentence.words for sentence in sentences)
-        for number, (sentence, layers) in enumerate(zip(sentences, stream, strict=True), start=1):
-            for occurrence in sentence.occurrences:
-                words = layers[:, occurrence.start : occurrence.end]
-                vectors = words.mean(1, dtype=np.float64)
-                yield occurrence, np.concatenate([vectors, vectors.mean(0, keepdims=True)])
-            progress(number, len(sentences))
-
-
-def nearest_senses(
-    occurrence: Occurrence, vector: NDArray[np.float64], senses: SenseVectors, index: SenseIndex
-) -> list[str | None]:
-    """For each row the sense of the lemma whose vector is nearest, or WordNet's first."""
-    if occurrence.lemma not in senses:
-        return [index.first.get(occurrence.lemma)] * len(vector)
-    candidates = senses[occurrence.lemma]
-    keys = sorted(candidates, key=lambda key: index.numbers.get(key, sys.maxsize))
-    cosines = np.stack([row_cosines(candidates[key], vector) for key in keys])
-    # Layer 0 has one vector for each word, whatever its sense: the more frequent sense wins.
-    return [keys[number] for number in cosines.round(COSINE_DIGITS).argmax(0)]
-
-
-def row_cosines(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cosine of each row of (rows, size) with the same row of the other: (rows,)."""
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    return (first * second).sum(1) / lengths
+    """F1 of word senses, as `elmo probe wsd` measures it."""
+    *semcor, data, keys, index = files
+    test = read_sense_test(SenseTestFiles(data, keys))
+    learnt = SenseData(read_semcor(semcor)[:most], {ALL: test}, read_sense_index(index))
+    with Sentences("senses") as progress:
+        scores = probe_word_senses([embedder], learnt, progress).scores
+    return {"sense F1": [float(f1 or 0.0) for (f1,) in scores.values()]}
 
 
 PROBES: dict[str, Callable[[Embedder, Sequence[Path], int | None], Columns]] = {

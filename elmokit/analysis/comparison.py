@@ -7,30 +7,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
+from elmokit.analysis.occurrence import BRACKETS, with_mark
+from elmokit.analysis.occurrence import Occurrence as Occurrence
 from elmokit.embedder import Embedder, Vectors
 from elmokit.errors import InputError
+from elmokit.static.angles import cosine as cosine
 from elmokit.static.vectors import StaticVectors
 
 NARROWEST = 18
-
-
-@dataclass(frozen=True)
-class Occurrence:
-    """A word at a position of a sentence."""
-
-    words: tuple[str, ...]
-    position: int
-
-    @property
-    def word(self) -> str:
-        """The word as it stands there."""
-        return self.words[self.position]
-
-    def __str__(self) -> str:
-        before, after = self.words[: self.position], self.words[self.position + 1 :]
-        return " ".join([*before, f"[{self.word}]", *after])
 
 
 @dataclass(frozen=True)
@@ -45,7 +29,8 @@ class Comparison:
 
     def table(self) -> str:
         """As text: the sentences, then a row per layer."""
-        lines = [f"{number}: {one}" for number, one in enumerate(self.occurrences, start=1)]
+        marked = [with_mark(*one, BRACKETS) for one in self.occurrences]
+        lines = [f"{number}: {text}" for number, text in enumerate(marked, start=1)]
         width = max(NARROWEST, *(len(layer) + 1 for layer in self.cosines))
         header = "".join(f"{f'{first + 1}-{second + 1}':>9}" for first, second in self.pairs)
         lines += ["", f"{'cosine':<{width}}{header}"]
@@ -128,10 +113,3 @@ def find_occurrence(word: str, words: Sequence[str], number: int) -> Occurrence:
         if fold(word) in folded:
             return Occurrence(tuple(words), folded.index(fold(word)))
     raise InputError(f"{word!r} is not a word of sentence {number}: {' '.join(words)}")
-
-
-def cosine(first: Vectors, second: Vectors) -> float:
-    """Cosine of the angle between two vectors (size,); 0 where one of them is zero."""
-    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
-    # Rounding may lead a little above 1.
-    return min(1.0, max(-1.0, float(first @ second) / lengths)) if lengths else 0.0

@@ -83,7 +83,7 @@ def heat_map(
 def matrix_of(vectors: Vectors) -> Vectors:
     """The cosines (words, words) between vectors (words, size)."""
     units = unit(vectors)
-    return units @ units.T
+    return np.clip(units @ units.T, -1, 1)  # rounding may lead a little above 1
 
 
 def static_matrix(static: StaticVectors, sentences: Sequence[Sequence[str]]) -> Vectors:

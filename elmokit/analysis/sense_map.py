@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from elmokit.analysis.neighbours.marked import with_mark
+from elmokit.analysis.occurrence import with_mark
 from elmokit.analysis.senses import Senses
 from elmokit.errors import InputError
 from elmokit.formats.files import write_atomically

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.config import check_choice, check_size
 from elmokit.errors import InputError
 from elmokit.static.angles import unit
@@ -27,13 +28,6 @@ LEAST_TYPICAL = 1.5
 """Standard errors above none at all."""
 SEED = 0
 STARTS = 8
-
-
-class Example(NamedTuple):
-    """An occurrence that stands for a sense."""
-
-    words: tuple[str, ...]
-    position: int
 
 
 class Point(NamedTuple):
@@ -59,7 +53,7 @@ class Sense:
 
     number: int
     occurrences: int
-    examples: tuple[Example, ...]
+    examples: tuple[Occurrence, ...]
     typical: tuple[str, ...]
 
 
@@ -204,12 +198,12 @@ def nearest_to_centre(
     sentences: Sequence[Sequence[str]],
     positions: Sequence[int],
     examples: int,
-) -> tuple[Example, ...]:
+) -> tuple[Occurrence, ...]:
     """The occurrences of a cluster that are nearest to its centre, the nearest first."""
     members = np.flatnonzero(inside)
     cosines = directions[members] @ unit(directions[members].mean(0))
     nearest = members[np.argsort(-cosines, kind="stable")[:examples]]
-    return tuple(Example(tuple(sentences[n]), int(positions[n])) for n in nearest)
+    return tuple(Occurrence(tuple(sentences[n]), int(positions[n])) for n in nearest)
 
 
 def typical_words(

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli.heat_map import show_heat_map
-from elmokit.cli.options import ModelCommand, computing_options, load_embedder, model_options
+from elmokit.cli.options import (
+    JSON_OPTION,
+    ModelCommand,
+    computing_options,
+    load_embedder,
+    model_options,
+)
 
 if TYPE_CHECKING:
     from elmokit.static.vectors import StaticVectors
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--picture", metavar="FILE", help="Draw the heat map as a .png or .svg file.")
 @model_options
 @computing_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def compare(
     sentences: tuple[str, ...],
     static: str | None,

@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,9 @@ import click
 from elmokit.cli.compare import load_static
 from elmokit.cli.options import (
     DEVICE_OPTION,
+    JSON_OPTION,
     PRECISION_OPTION,
+    QUIET_OPTION,
     THREADS_OPTION,
     Function,
     ModelCommand,
@@ -99,7 +100,7 @@ def input_options(function: Function) -> Function:
 @THREADS_OPTION
 @click.option("--resume", is_flag=True, help="Go on with the same command where it was cut short.")
 @click.option("--force", is_flag=True, help="Replace INDEX, or what is left of another run.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@QUIET_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def build(
     corpus: tuple[str, ...],
@@ -135,8 +136,8 @@ def build(
 
     from elmokit.analysis.neighbours.building import build_index, check_target
 
-    check_place(output)
     check_target(output, resume=resume, force=force)
+    check_place(output)
     use_threads(threads)
     embedder = load_embedder(**flags, quiet=quiet)
     with Indexed("indexing", quiet) as progress:
@@ -211,7 +212,7 @@ def model_name(model: str | None) -> str:
 )
 @model_options
 @DEVICE_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def query(
     index: str,
     sentence: str,
@@ -226,7 +227,8 @@ def query(
     """Find the occurrences in INDEX nearest to the word of SENTENCE that has stars around it.
 
     1 is the same direction, 0 unrelated. Occurrences in SENTENCE itself are left out. Beside them
-    stand the neighbours of the word's static vector, which are the same in every sentence.
+    stand the neighbours of the word's static vector, which are the same in every sentence. INDEX is
+    a folder, or where it was copied to: s3://bucket/news.index, gs://…, az://….
 
     \b
     Examples:
@@ -237,10 +239,11 @@ def query(
     from elmokit.analysis.neighbours.marked import find_marked, only_mark
 
     # Both are looked at before PyTorch and a model are loaded for nothing.
-    read_description(Path(index))
+    description = read_description(index)
     only_mark(sentence)
     from elmokit.analysis.neighbours.index import NeighbourIndex
 
+    flags["tokenizer"] = flags["tokenizer"] or description.tokenizer
     embedder = load_embedder(**flags)
     opened = NeighbourIndex.open(index, embedder, model=model_name(flags["model"]))
     marked = find_marked(sentence, embedder.tokenizer)
@@ -248,19 +251,19 @@ def query(
         marked.words, marked.position, layer=layer, top=top, same_word=same_word, exact=exact
     )
     vectors = load_static(static)
-    if as_json:
-        answer = {
-            "word": marked.word,
-            "words": list(marked.words),
-            "position": marked.position,
-            "layer": opened.description.column(layer),
-            "neighbours": [one.to_dict() for one in found],
-            "static": static_answer(vectors, marked.word, top),
-        }
-        click.echo(json.dumps(answer, ensure_ascii=False))
+    if not as_json:
+        show_neighbours(found)
+        show_static(vectors, marked.word, top, wanted=static != "none")
         return
-    show_neighbours(found)
-    show_static(vectors, marked.word, top, wanted=static != "none")
+    answer = {
+        "word": marked.word,
+        "words": list(marked.words),
+        "position": marked.position,
+        "layer": description.column(layer),
+        "neighbours": [one.to_dict() for one in found],
+        "static": static_answer(vectors, marked.word, top),
+    }
+    click.echo(json.dumps(answer, ensure_ascii=False))
 
 
 def static_answer(vectors: StaticVectors | None, word: str, top: int) -> dict[str, Any] | None:
@@ -306,7 +309,7 @@ def around(words: Sequence[str], position: int, width: int | None) -> str:
     >>> around(["He", "sat", "on", "the", "river", "bank", "."], 5, 20)
     '… river *bank* .'
     """
-    from elmokit.analysis.neighbours.marked import with_mark
+    from elmokit.analysis.occurrence import with_mark
 
     first, last = (0, len(words)) if width is None else (position, position + 1)
     while True:

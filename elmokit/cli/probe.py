@@ -10,6 +10,8 @@ import click
 
 from elmokit.cli.compare import load_static
 from elmokit.cli.options import (
+    JSON_OPTION,
+    QUIET_OPTION,
     THREADS_OPTION,
     Function,
     ModelCommand,
@@ -83,8 +85,8 @@ def probe_options(function: Function) -> Function:
         computing_options,
         THREADS_OPTION,
         click.option("--picture", metavar="FILE", help="Draw it as a .png or .svg file too."),
-        click.option("--quiet", is_flag=True, help="Show no progress."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        QUIET_OPTION,
+        JSON_OPTION,
     )
 
 

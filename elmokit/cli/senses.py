@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import check_place
+from elmokit.cli.options import JSON_OPTION, check_place
 
 if TYPE_CHECKING:
     from elmokit.analysis.senses import Senses
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What makes the map.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON_OPTION
 def senses(
     index: str,
     word: str,
@@ -57,7 +56,8 @@ def senses(
     """Part the occurrences of WORD in INDEX by their vectors: one cluster for each sense.
 
     Shows how many there are, words that are typical of their sentences, and the sentences nearest
-    to the middle of each. `elmo neighbours build` makes INDEX.
+    to the middle of each. `elmo neighbours build` makes INDEX: a folder, or where it was copied to,
+    such as s3://bucket/news.index.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def senses(
     """
     from elmokit.analysis.neighbours.description import read_description
 
-    read_description(Path(index))
+    read_description(index)
     check_files(picture, page)
     from elmokit.analysis.neighbours.index import NeighbourIndex
     from elmokit.analysis.sense_map import draw_map, write_page
@@ -100,7 +100,6 @@ def check_files(picture: str | None, page: str | None) -> None:
 
 def described(found: Senses) -> str:
     """The senses as text."""
-    from elmokit.analysis.neighbours.marked import with_mark
     from elmokit.analysis.sense_map import title_of
 
     clear = "" if found.silhouette is None else f", silhouette {found.silhouette:.2f}"
@@ -110,5 +109,5 @@ def described(found: Senses) -> str:
         lines.append(f"\nsense {sense.number}: {share:.0%}")
         if sense.typical:
             lines.append(f"  typical: {', '.join(sense.typical)}")
-        lines += [f"  {with_mark(one.words, one.position)}" for one in sense.examples]
+        lines += [f"  {one}" for one in sense.examples]
     return "\n".join(lines)

@@ -178,6 +178,7 @@ def pairs(text: str, window: int, tokenizer: str, lowercase: bool, as_json: bool
     Example:
       elmo static pairs "The quick brown fox jumps over the lazy dog." --window 2
     """
+    from elmokit.analysis.occurrence import BRACKETS, with_mark
     from elmokit.static.pairs import centres
     from elmokit.text.tokenizer import load_tokenizer
 
@@ -192,9 +193,7 @@ def pairs(text: str, window: int, tokenizer: str, lowercase: bool, as_json: bool
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for one in found:
-        marked = [*one.words]
-        marked[one.position] = f"[{marked[one.position]}]"
-        click.echo(" ".join(marked))
+        click.echo(with_mark(one.words, one.position, BRACKETS))
         click.echo("    " + " ".join(f"({word}, {other})" for word, other in one.pairs))
 
 

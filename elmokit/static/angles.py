@@ -21,7 +21,8 @@ def largest(values: Vectors, count: int) -> list[int]:
 
 def cosine(first: Vectors, second: Vectors) -> float:
     """Cosine of the angle between two vectors (size,); 0 where one of them is zero."""
-    return float(unit(first) @ unit(second))
+    # Rounding may lead a little above 1.
+    return min(1.0, max(-1.0, float(unit(first) @ unit(second))))
 
 
 def unit(vectors: Vectors) -> Vectors:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-MOST_FORMS = 3
+MOST_FORMS = 4
 WORDS_LOOKED_AT = 50_000
 
 
 def near_forms(word: str, words: Sequence[str]) -> list[str]:
-    """The words that begin alike and are spelt nearly so, the nearest first.
+    """The words that begin alike and are spelt nearly so, the nearest first; then longer ones.
 
     Of many words, the first are looked at: the frequent ones, as a rule.
 
@@ -18,9 +18,8 @@ def near_forms(word: str, words: Sequence[str]) -> list[str]:
     ['bank', 'bankers', 'Bank']
     """
     first = word[:1].casefold()
-    candidates = [
-        other
-        for other in words[:WORDS_LOOKED_AT]
-        if other[:1].casefold() == first and abs(len(other) - len(word)) <= len(word) // 2
-    ]
-    return get_close_matches(word, candidates, MOST_FORMS)
+    alike = [other for other in words[:WORDS_LOOKED_AT] if other[:1].casefold() == first]
+    candidates = [other for other in alike if abs(len(other) - len(word)) <= len(word) // 2]
+    near = get_close_matches(word, candidates, MOST_FORMS)
+    longer = [other for other in alike if word and other.startswith(word)]
+    return list(dict.fromkeys([*near, *longer]))[:MOST_FORMS]

@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.sense_map import COLOURS, colour_of, draw_map, page_of, write_page
-from elmokit.analysis.senses import Example, Point, Sense, Senses
+from elmokit.analysis.senses import Point, Sense, Senses
 from elmokit.errors import InputError
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -19,8 +20,8 @@ FOUND = Senses(
     silhouette=0.4,
     layout="pca",
     senses=(
-        Sense(1, 2, (Example(SENTENCE, 1),), ("money", "$5")),
-        Sense(2, 1, (Example(("river", "bank"), 1),), ()),
+        Sense(1, 2, (Occurrence(SENTENCE, 1),), ("money", "$5")),
+        Sense(2, 1, (Occurrence(("river", "bank"), 1),), ()),
     ),
     points=(
         Point(SENTENCE, 1, 1, 0.5, 0.25),

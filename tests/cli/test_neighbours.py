@@ -124,6 +124,20 @@ def test_a_folder_that_is_no_index_is_refused(elmo, folder, index):
     assert "is no index of occurrences; name a folder that `elmo neighbours build`" in error
 
 
+def test_an_index_is_not_built_on_object_storage(elmo, folder):
+    corpus, address = str(folder / "corpus.txt"), "s3://bucket/index"
+    code, out, error = elmo("neighbours", "build", corpus, "-o", address)
+    assert (code, out) == (1, "")
+    assert error.startswith(f"elmo: {address}: is an address of object storage; build ")
+
+
+def test_a_question_is_split_as_the_corpus_was(elmo, folder):
+    build(elmo, folder, "--tokenizer", "default", name="split")
+    code, out, _ = query(elmo, folder / "split", "the river *bank*.", "--json")
+    assert code == 0
+    assert json.loads(out)["words"] == ["the", "river", "bank", "."]
+
+
 def test_senses_are_shown_with_examples_and_drawn(elmo, folder, index):
     picture, page = folder / "bank.png", folder / "bank.html"
     code, out, error = elmo(

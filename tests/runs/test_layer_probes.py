@@ -10,29 +10,17 @@ import torch
 from small_language_models import write_language_model
 from small_models import small_embedder
 
+from elmokit.analysis.probes.files.tagged import TaggedSentence
 from runs.layer_probes import (
     FILES,
-    add_up_senses,
     layer_of,
     linear_predictions,
     macro_f1,
     main,
     micro_f1,
-    most_frequent_tags,
-    nearest_senses,
     probe_senses,
     probe_tags,
-)
-from runs.probe_data import (
-    Occurrence,
-    SenseIndex,
-    SenseSentence,
-    TaggedSentence,
     read_entity_types,
-    read_semcor,
-    read_sense_index,
-    read_sense_test,
-    read_universal_tags,
 )
 
 CONLLU = """\
@@ -90,10 +78,6 @@ belong_to%2:42:00:: 02756359 1 3
 odd%3:00:00:: 01894951 2 0
 odd%5:00:00:strange:00 00968010 1 2
 """
-EWT_SENTENCES = [
-    TaggedSentence(["I", "do", "n't"], ["PRON", "AUX", "PART"]),
-    TaggedSentence(["#", "cats"], ["SYM", "NOUN"]),
-]
 
 
 def write(path: Path, text: str) -> Path:
@@ -125,51 +109,11 @@ def folders(data: Path, *names: str) -> list[str]:
     return [part for name in names for part in (f"--{name}", str(data / name))]
 
 
-def test_universal_tags_are_those_of_words_alone(tmp_path):
-    path = write(tmp_path / "a.conllu.gz", CONLLU)
-    assert list(read_universal_tags(path)) == EWT_SENTENCES
-
-
 def test_entity_types_have_no_prefix_and_documents_no_marker(tmp_path):
     assert list(read_entity_types(write(tmp_path / "a.gz", CONLL))) == [
-        TaggedSentence(["Peter", "Spain", "#"], ["PER", "LOC", "O"]),
-        TaggedSentence(["cats"], ["O"]),
+        TaggedSentence(("Peter", "Spain", "#"), ("PER", "LOC", "O")),
+        TaggedSentence(("cats",), ("O",)),
     ]
-
-
-def test_semcor_units_are_split_and_names_have_no_sense(tmp_path):
-    both = ["bank%1:17:01::", "bank%1:14:00::"]
-    assert list(read_semcor(write(tmp_path / "a.gz", SEMCOR))) == [
-        SenseSentence(
-            ["Mary", "Ann", "took", "place", '"', "banks", '"'],
-            [
-                Occurrence(2, 4, "take_place%2", ["take_place%2:30:00::"]),
-                Occurrence(5, 6, "bank%1", both),
-            ],
-        ),
-        SenseSentence(["odd"], [Occurrence(0, 1, "odd%3", ["odd%5:00:00:strange:00"])]),
-    ]
-
-
-def test_a_sense_test_has_its_answers_at_their_places(tmp_path):
-    keys = write(tmp_path / "keys.gz", TEST_KEYS)
-    assert list(read_sense_test(write(tmp_path / "data.xml.gz", TEST_DATA), keys)) == [
-        SenseSentence(
-            ["The", "banks", "belong", "to", '"', "odd"],
-            [
-                Occurrence(1, 2, "bank%1", ["bank%1:14:00::"]),
-                Occurrence(2, 4, "belong_to%2", ["belong_to%2:42:00::", "belong_to%2:42:02::"]),
-                Occurrence(5, 6, "odd%3", ["odd%3:00:00::"]),
-            ],
-        )
-    ]
-
-
-def test_the_first_sense_of_an_adjective_may_be_a_satellite(tmp_path):
-    index = read_sense_index(write(tmp_path / "index.gz", INDEX))
-    assert index.first["odd%3"] == "odd%5:00:00:strange:00"
-    assert index.first["bank%1"] == "bank%1:17:01::"
-    assert index.numbers["bank%1:14:00::"] == 2
 
 
 def test_the_row_after_the_last_layer_is_their_average():
@@ -189,13 +133,6 @@ def test_a_linear_softmax_learns_what_is_linear_whatever_its_scale():
     assert torch.equal(predicted, linear_predictions(train, labels[:12000], test))
 
 
-def test_a_new_word_has_the_most_frequent_tag_of_all():
-    train = [TaggedSentence(["a", "b", "a", "a", "c"], ["X", "Y", "Z", "Z", "Y"])]
-    train += [TaggedSentence(["d"], ["Y"])]
-    test = [TaggedSentence(["b", "a"], ["", ""]), TaggedSentence(["new"], [""])]
-    assert most_frequent_tags(train, test) == ["Y", "Z", "Y"]
-
-
 def test_f1_leaves_out_words_that_are_no_entity():
     wanted = ["PER", "PER", "LOC", "O", "O", "O"]
     given = ["PER", "LOC", "LOC", "O", "O", "PER"]
@@ -206,7 +143,7 @@ def test_f1_leaves_out_words_that_are_no_entity():
 def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
     # The tag of x is that of the word before it: layer 0 can only guess.
     def sentence(first: str) -> TaggedSentence:
-        return TaggedSentence([first, "x"], [f"{first}-itself", f"after-{first}"])
+        return TaggedSentence((first, "x"), (f"{first}-itself", f"after-{first}"))
 
     sentences = [sentence("aa" if number % 2 else "b") for number in range(800)]
     columns = probe_tags(small_embedder(), "toy", sentences, sentences[:100])
@@ -215,42 +152,6 @@ def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
     assert layers[0] == pytest.approx(0.75)
     assert layers[1] == 1.0
     assert len(layers) == 4
-
-
-def test_the_nearest_sense_is_chosen_row_by_row():
-    senses = {"x%1": {"x%1:b": np.array([[0.0, 9], [1, 0]]), "x%1:a": np.array([[1.0, 0], [0, 1]])}}
-    occurrence = Occurrence(0, 1, "x%1", [])
-    vector = np.array([[0.1, 1], [0.1, 1]])
-    index = SenseIndex({"x%1:a": 1, "x%1:b": 2}, {})
-    assert nearest_senses(occurrence, vector, senses, index) == ["x%1:b", "x%1:a"]
-
-
-def test_between_senses_equally_near_the_more_frequent_is_chosen():
-    vector = np.array([[0.3, 0.7]])
-    senses = {"x%1": {"x%1:b": vector * (3 + 1e-9), "x%1:a": vector + 1e-9}}
-    index = SenseIndex({"x%1:a": 1, "x%1:b": 2}, {})
-    assert nearest_senses(Occurrence(0, 1, "x%1", []), vector, senses, index) == ["x%1:a"]
-
-
-def test_a_lemma_without_examples_has_its_first_sense():
-    index = SenseIndex({"x%1:a": 1}, {"x%1": "x%1:a"})
-    given = nearest_senses(Occurrence(0, 1, "x%1", []), np.ones((4, 2)), {}, index)
-    assert given == ["x%1:a"] * 4
-
-
-def test_vectors_of_a_sense_are_added_up_over_the_means_of_its_words():
-    embedder = small_embedder()
-    sentences = [
-        SenseSentence(["it", "took", "place"], [Occurrence(1, 3, "take%2", ["take%2:1", "z%1:1"])]),
-        SenseSentence(["place"], [Occurrence(0, 1, "take%2", ["take%2:1"])]),
-    ]
-    sums = add_up_senses(embedder, sentences, {"take%2"})
-    first, second = embedder.embed_layers([sentence.words for sentence in sentences])
-    expected = first[:, 1:].mean(1) + second[:, 0]
-    assert list(sums) == ["take%2"]
-    np.testing.assert_allclose(sums["take%2"]["take%2:1"][:3], expected, rtol=0, atol=1e-5)
-    average = sums["take%2"]["take%2:1"][3]
-    np.testing.assert_allclose(average, expected.mean(0), rtol=0, atol=1e-5)
 
 
 def test_a_sense_counts_where_it_is_one_of_the_right_ones(data):

@@ -17,12 +17,10 @@ from elmokit.analysis.neighbours.description import (
     layer_names,
     read_description,
 )
+from elmokit.analysis.neighbours.lance import import_lancedb, is_address
 from elmokit.analysis.neighbours.run import TABLES, Build
 from elmokit.analysis.neighbours.settings import IndexSettings
-from elmokit.analysis.neighbours.store import (
-    Note,
-    import_lancedb,
-)
+from elmokit.analysis.neighbours.store import Note
 from elmokit.analysis.neighbours.summary import BuildSummary
 from elmokit.bulk.inputs import Input
 from elmokit.bulk.outputs import (
@@ -114,7 +112,12 @@ def is_taken(target: Path) -> bool:
 
 
 def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
-    """Refuse a folder that cannot become an index, before anything is computed for it."""
+    """Refuse a place that cannot become an index, before anything is computed for it."""
+    if is_address(output):
+        raise InputError(
+            f"{output}: is an address of object storage; build the index in a folder, then copy "
+            "it there"
+        )
     target = target_of(output)
     with disk_errors(Path(output), "written"):
         taken = is_taken(target)

@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from elmokit.analysis.neighbours.lance import Location, is_address, read_text, write_text
 from elmokit.config import ModelConfig
 from elmokit.errors import FormatError, InputError
 from elmokit.formats.files import write_atomically
 from elmokit.formats.json_files import read_object, write_object
 
 DESCRIPTION = "index.json"
+TABLE = "description"
+"""The same as a table, for those who read it from object storage."""
 FORMAT, VERSION = "elmokit-neighbours", 1
 DIGITS_SHOWN = 12
 UNNAMED = "a model without a name"
@@ -64,29 +67,40 @@ class Description:
 
 
 def write_description(folder: Path, description: Description) -> None:
-    """Write what an index says of itself."""
+    """Write what an index says of itself: the file comes last, when all the rest is there."""
+    values = {"format": FORMAT, "version": VERSION, **asdict(description)}
+    write_text(folder, TABLE, json.dumps(values))
     with write_atomically(folder / DESCRIPTION) as path:
-        write_object({"format": FORMAT, "version": VERSION, **asdict(description)}, path)
+        write_object(values, path)
 
 
-def read_description(folder: Path) -> Description:
-    """Read what an index says of itself; refuse a folder that is none."""
-    if not (folder / DESCRIPTION).is_file():
-        there = "is no index of occurrences" if folder.exists() else "is not there"
-        raise InputError(f"{folder}: {there}; name a folder that `elmo neighbours build` has made")
-    values = read_object(folder / DESCRIPTION)
+def read_description(location: Location) -> Description:
+    """Read what an index says of itself; refuse a location that has none."""
+    values = (
+        json.loads(read_text(location, TABLE))
+        if is_address(location)
+        else read_file(Path(location))
+    )
     found = values.pop("format", None), values.pop("version", None)
     if found != (FORMAT, VERSION):
         raise FormatError(
-            f"{folder}: is {found[0]} of version {found[1]}, not {FORMAT} of version {VERSION}; "
+            f"{location}: is {found[0]} of version {found[1]}, not {FORMAT} of version {VERSION}; "
             "build the index anew"
         )
     try:
         return Description(**(values | {"layers": tuple(values["layers"])}))
     except (KeyError, TypeError) as error:
         raise FormatError(
-            f"{folder / DESCRIPTION}: is damaged ({error}); build the index anew"
+            f"{location}: its description is damaged ({error}); build the index anew"
         ) from error
+
+
+def read_file(folder: Path) -> dict[str, Any]:
+    """The description in a folder."""
+    if not is_index(folder):
+        there = "is no index of occurrences" if folder.exists() else "is not there"
+        raise InputError(f"{folder}: {there}; name a folder that `elmo neighbours build` has made")
+    return read_object(folder / DESCRIPTION)
 
 
 def is_index(folder: Path) -> bool:

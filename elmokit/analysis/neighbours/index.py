@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmokit.analysis.neighbours.description import (
     Description,
     named_model,
     read_description,
 )
-from elmokit.analysis.neighbours.marked import find_marked, with_mark
-from elmokit.analysis.neighbours.rows import form_of
+from elmokit.analysis.neighbours.lance import Location, is_address
+from elmokit.analysis.neighbours.marked import find_marked
+from elmokit.analysis.neighbours.rows import form_of, storable
 from elmokit.analysis.neighbours.store import Hit, OccurrenceStore
+from elmokit.analysis.occurrence import with_mark
 from elmokit.analysis.senses import Layout, Senses, find_senses
 from elmokit.config import check_size
-from elmokit.embedder import Embedder
 from elmokit.errors import InputError
 from elmokit.static.angles import unit
+from elmokit.static.near_forms import near_forms
 from elmokit.text.characters import check_sentences
 
-NEAR_FORMS = 4
+if TYPE_CHECKING:  # senses need no model, so nor PyTorch
+    from elmokit.embedder import Embedder
+
 OWN_EXPECTED = 5
 """So many more than wanted are asked for at first: words of the question's own sentence."""
 MOST_OCCURRENCES = 2000
@@ -62,13 +65,13 @@ class NeighbourIndex:
     """Occurrences of words in a corpus, by their vectors. Calls from several threads are safe.
 
     Args:
-        path: The folder.
+        path: The folder, or an address of object storage such as s3://bucket/news.index.
         description: What it says of itself.
         embedder: The model that its vectors are of; senses need none.
     """
 
     def __init__(
-        self, path: Path, description: Description, embedder: Embedder | None = None
+        self, path: Location, description: Description, embedder: Embedder | None = None
     ) -> None:
         self.path = path
         self.description = description
@@ -78,16 +81,17 @@ class NeighbourIndex:
 
     @classmethod
     def open(
-        cls, path: str | Path, embedder: Embedder | None = None, *, model: str = ""
+        cls, path: Location, embedder: Embedder | None = None, *, model: str = ""
     ) -> NeighbourIndex:
         """Open an index that `build_index` made, with the same model; `model` is what it is called.
 
         Without a model the senses of words can be asked for, but no neighbours.
         """
-        description = read_description(Path(path))
+        path = path if is_address(path) else Path(path)
+        description = read_description(path)
         if embedder is not None:
-            check_model(Path(path), description, embedder, model)
-        return cls(Path(path), description, embedder)
+            check_model(path, description, embedder, model)
+        return cls(path, description, embedder)
 
     def __repr__(self) -> str:
         found = self.description
@@ -126,16 +130,16 @@ class NeighbourIndex:
         if not 0 <= position < len(words):
             raise InputError(f"position is {position}; the sentence has {len(words)} words, from 0")
         column = self.description.column(layer)
-        form = form_of(words[position]) if same_word else None
+        kept = storable(words)
+        form = form_of(kept[position]) if same_word else None
         if form is not None:
             self.check_word(form)
         vector = self.vector(words, position, column)
+        exact = exact or not self.description.vector_index
         limit = top + OWN_EXPECTED
         while True:
-            hits = self.store.nearest(
-                column, vector, limit, form=form, exact=exact or not self.description.vector_index
-            )
-            found = list(self.elsewhere(hits, words))
+            hits = self.store.nearest(column, vector, limit, form=form, exact=exact)
+            found = list(self.elsewhere(hits, kept))
             if len(found) >= top or len(hits) < limit:
                 return found[:top]
             limit *= 2
@@ -163,7 +167,7 @@ class NeighbourIndex:
             examples: How many sentences stand for each.
             layout: What makes a map of the vectors: "pca" or "umap".
         """
-        form = form_of(word)
+        form = form_of(*storable([word]))
         column = self.description.column(layer)
         self.check_word(form)
         places = self.store.places(form, column, MOST_OCCURRENCES)
@@ -182,19 +186,12 @@ class NeighbourIndex:
 
     def check_word(self, word: str) -> None:
         """Refuse a word that the index has not; say which it has that are spelt nearly so."""
-        form = form_of(word)
+        form = form_of(*storable([word]))
         if self.store.count_of(form):
             return
-        near = self.near_forms(form)
+        near = near_forms(form, self.store.forms())
         advice = f"near forms are {', '.join(near)}" if near else "try another word"
         raise InputError(f"{self.path}: {word!r} does not occur in it; {advice}")
-
-    def near_forms(self, word: str) -> list[str]:
-        """Words of the index that begin as this one, or are spelt nearly so."""
-        forms = self.store.forms()
-        alike = get_close_matches(word, forms, NEAR_FORMS)
-        longer = [form for form in forms if word and form.startswith(word)]
-        return list(dict.fromkeys([*alike, *longer]))[:NEAR_FORMS]
 
     def vector(self, words: Sequence[str], position: int, layer: str) -> Any:
         """The vector (size,) of a word in its sentence, of length 1."""
@@ -219,7 +216,7 @@ class NeighbourIndex:
         return self.embedder
 
 
-def check_model(path: Path, description: Description, embedder: Embedder, model: str) -> None:
+def check_model(path: Location, description: Description, embedder: Embedder, model: str) -> None:
     """Refuse a model, or a way of reading, that the vectors of an index are not of."""
     fingerprint = embedder.fingerprint()
     if fingerprint != description.fingerprint:

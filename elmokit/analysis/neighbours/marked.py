@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.errors import InputError
 from elmokit.text.tokenizer import Token, Tokenizer
 
-MARK = "*"
 MARKED = re.compile(r"(?<![\w*])\*([^\s*]+)\*(?![\w*])")
 SHOWN = 60
 EXAMPLE = '"He sat on the river *bank* ."'
 
 
-class Marked(NamedTuple):
-    """A word at a position of a sentence."""
-
-    words: tuple[str, ...]
-    position: int
-
-    @property
-    def word(self) -> str:
-        """The word as it stands there."""
-        return self.words[self.position]
-
-    def __str__(self) -> str:
-        return with_mark(self.words, self.position)
-
-
-def with_mark(words: Sequence[str], position: int) -> str:
-    """A sentence with one word marked, as `find_marked` reads it.
-
-    >>> with_mark(["the", "river", "bank"], 2)
-    'the river *bank*'
-    """
-    before, after = words[:position], words[position + 1 :]
-    return " ".join([*before, f"{MARK}{words[position]}{MARK}", *after])
-
-
-def find_marked(text: str, tokenizer: Tokenizer) -> Marked:
+def find_marked(text: str, tokenizer: Tokenizer) -> Occurrence:
     """The marked word in its sentence; of a text of several, the sentence that has the mark."""
     mark = only_mark(text)
     start, end = mark.start(), mark.start() + len(mark[1])
@@ -49,7 +23,7 @@ def find_marked(text: str, tokenizer: Tokenizer) -> Marked:
         inside = [n for n, token in enumerate(sentence) if token.start < end and token.end > start]
         if inside:
             check_whole(mark[1], [sentence[number] for number in inside], start, end)
-            return Marked(tuple(token.text for token in sentence), inside[0])
+            return Occurrence(tuple(token.text for token in sentence), inside[0])
     raise InputError(f"{shown(text)}: {mark[1]!r} is no word; mark another one")
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.text.tokenizer import LONE_SURROGATE
+
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
@@ -81,6 +83,11 @@ def matrix_of(column: Any, size: int) -> NDArray[np.float32]:
     chunks = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
     values = np.concatenate(chunks) if chunks else np.empty(0, np.float16)
     return values.reshape(-1, size).astype(np.float32)
+
+
+def storable(words: Sequence[str]) -> list[str]:
+    """Words as UTF-8 can hold them."""
+    return [LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", word) for word in words]
 
 
 def form_of(word: str) -> str:

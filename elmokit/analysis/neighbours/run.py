@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from elmokit.analysis.neighbours.description import Description, write_description
-from elmokit.analysis.neighbours.rows import Halves, Occurrences
+from elmokit.analysis.neighbours.rows import Halves, Occurrences, storable
 from elmokit.analysis.neighbours.settings import IndexSettings
 from elmokit.analysis.neighbours.store import Note, OccurrenceStore
 from elmokit.analysis.neighbours.summary import BuildSummary
@@ -30,7 +30,6 @@ from elmokit.formats.json_files import read_object, write_object
 from elmokit.prefetch import prefetch
 from elmokit.reductions import Vectors
 from elmokit.static.angles import unit
-from elmokit.text.tokenizer import LONE_SURROGATE
 
 TABLES, DONE = "index", "done.json"
 
@@ -104,7 +103,8 @@ class Build:
 
     def add(self, part: Part, seen: Seen) -> None:
         """Add the sentences of a part that were not there before."""
-        distinct = {" ".join(record.words): record.words for record in part.records if record.words}
+        sentences = [record.words for record in part.records if record.words]
+        distinct = {" ".join(words): words for words in sentences}
         found = seen.find(list(distinct))
         new = {text: words for text, words in distinct.items() if text not in found}
         seen.add((text, Occurrence(part.number, number)) for number, text in enumerate(new))
@@ -112,11 +112,10 @@ class Build:
         arrays = self.computer.compute(kept)
         occurrences = self.occurrences_of(kept, arrays)
         self.store.add(self.totals["kept"], list(map(storable, kept)), occurrences)
-        blank = sum(not record.words for record in part.records)
         self.totals.update(
             kept=len(kept),
             occurrences=len(occurrences.words),
-            duplicates=len(part.records) - blank - len(new),
+            duplicates=len(sentences) - len(new),
         )
 
     def occurrences_of(
@@ -227,8 +226,3 @@ def direction(layers: Vectors, name: str) -> Halves:
     """
     vectors = layers.mean(1) if name == "average" else layers[:, int(name)]
     return unit(vectors).astype(np.float16)
-
-
-def storable(words: Sequence[str]) -> list[str]:
-    """Words as UTF-8 can hold them."""
-    return [LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", word) for word in words]

@@ -1,22 +1,21 @@
 """Occurrences on disk: LanceDB tables of words with their vectors, of sentences and of forms.
 
 A table is read where it is used, so that it may be larger than memory. What is added to one is
-there as a whole or not at all, whenever the process is killed. Nothing else knows of LanceDB.
+there as a whole or not at all, whenever the process is killed.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.analysis.neighbours.lance import Location, connect, table_errors
 from elmokit.analysis.neighbours.rows import (
     LAYER,
     Occurrences,
@@ -26,7 +25,6 @@ from elmokit.analysis.neighbours.rows import (
     sentence_rows,
     sentence_schema,
 )
-from elmokit.errors import DiskError, FormatError, InputError
 from elmokit.plurals import counted
 
 if TYPE_CHECKING:
@@ -48,7 +46,6 @@ TRAINING_VECTORS = 64
 SIGNS_PER_BYTE = 8
 ASKED_AT_ONCE = 1000
 JUST_NOW = timedelta(milliseconds=1)
-DISK_FULL = ("No space left", "os error 28", "Disk quota", "os error 122", "File too large")
 
 
 class Hit(NamedTuple):
@@ -69,20 +66,21 @@ class Places(NamedTuple):
 
 
 class OccurrenceStore:
-    """The tables in a folder.
+    """The tables in a folder, or on object storage.
 
     Args:
-        folder: Where they are, or are to be.
+        location: Where they are, or are to be.
         sizes: The size of the vectors of each layer, by name.
         create: Make them; else they are there.
     """
 
-    def __init__(self, folder: Path, sizes: Mapping[str, int], *, create: bool = False) -> None:
-        self.folder = folder
+    def __init__(
+        self, location: Location, sizes: Mapping[str, int], *, create: bool = False
+    ) -> None:
+        self.location = location
         self.sizes = dict(sizes)
-        lancedb = import_lancedb()
         with self._errors():
-            self._database = lancedb.connect(folder)
+            self._database = connect(location)
             if create:
                 self._database.create_table(OCCURRENCES, schema=occurrence_schema(sizes))
                 self._database.create_table(SENTENCES, schema=sentence_schema())
@@ -264,33 +262,8 @@ class OccurrenceStore:
         with self._errors():
             self._occurrences.create_index(LAYER + layer, config=config, replace=True)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Say in one line what the tables refuse."""
-        try:
-            yield
-        except (OSError, RuntimeError, ValueError) as error:
-            why = " ".join(str(error).split())[:200]
-            if any(sign in str(error) for sign in DISK_FULL):
-                raise DiskError(
-                    f"{self.folder}: cannot be written ({why}); free some space or choose another "
-                    "disk"
-                ) from error
-            raise FormatError(
-                f"{self.folder}: its tables cannot be used ({why}); build the index anew (--force)"
-            ) from error
-
-
-def import_lancedb() -> Any:
-    """LanceDB, where it is installed; of its own accord it tells of nothing but errors."""
-    os.environ.setdefault("LANCEDB_LOG", "error")
-    try:
-        import lancedb
-    except ImportError as error:
-        raise InputError(
-            'lancedb is not installed; run: pip install "elmokit[analysis]"'
-        ) from error
-    return lancedb
+    def _errors(self) -> AbstractContextManager[None]:
+        return table_errors(self.location)
 
 
 def quoted(text: str) -> str:

@@ -73,16 +73,24 @@ def embed_text(
     stages = Stages(progress, len(sources) * len(text.sentences), SENTENCES_AT_A_TIME)
     return [
         EmbeddedText(
-            source, {part: _embedded(source, getattr(text, part), stages) for part in PARTS}
+            source, {part: _embedded_part(source, getattr(text, part), stages) for part in PARTS}
         )
         for source in sources
     ]
 
 
-def _embedded(
+def _embedded_part(
     source: Source, sentences: Sequence[TaggedSentence], stages: Stages
 ) -> NDArray[np.float16]:
-    """The vectors (layers, words, size) of some sentences, one after another."""
+    vectors = embed_words(source, sentences, stages)
+    stages.next(len(sentences))
+    return vectors
+
+
+def embed_words(
+    source: Source, sentences: Sequence[TaggedSentence], progress: Progress | None = None
+) -> NDArray[np.float16]:
+    """The vectors (layers, words, size) of some sentences, one after another; half precision."""
     words = sum(len(sentence.words) for sentence in sentences)
     vectors = np.empty((layer_count(source), words, source.vector_size), np.float16)
     start = 0
@@ -91,8 +99,8 @@ def _embedded(
         end = start + layers.shape[1]
         vectors[:, start:end] = layers
         start = end
-        stages(done)
-    stages.next(len(sentences))
+        if progress is not None:
+            progress(done, len(sentences))
     return vectors
 
 
@@ -144,17 +152,21 @@ def tags_of(sentences: Iterable[TaggedSentence]) -> list[str]:
 
 
 def baseline_scores(text: TaggedText) -> Scores:
-    """How often a word's most frequent tag is right; for a new word it is that of all words."""
+    """How often a word's most frequent tag is right, in `dev` and in `test`."""
+    return tuple(
+        float(np.mean(np.array(most_frequent_tags(text.train, asked)) == tags_of(asked)))
+        for asked in (text.dev, text.test)
+    )
+
+
+def most_frequent_tags(
+    train: Sequence[TaggedSentence], asked: Sequence[TaggedSentence]
+) -> list[str]:
+    """Each word's most frequent tag in `train`; for a new word that of all words."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for sentence in text.train:
+    for sentence in train:
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
             counts[word][tag] += 1
     usual = {word: count.most_common(1)[0][0] for word, count in counts.items()}
-    most_frequent = Counter(tags_of(text.train)).most_common(1)[0][0]
-
-    def share_right(sentences: Sequence[TaggedSentence]) -> float:
-        words = [word for sentence in sentences for word in sentence.words]
-        given = [usual.get(word, most_frequent) for word in words]
-        return float(np.mean([a == b for a, b in zip(given, tags_of(sentences), strict=True)]))
-
-    return share_right(text.dev), share_right(text.test)
+    most_frequent = Counter(tags_of(train)).most_common(1)[0][0]
+    return [usual.get(word, most_frequent) for sentence in asked for word in sentence.words]

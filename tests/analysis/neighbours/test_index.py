@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from small_models import small_embedder
 from elmokit import Embedder
 from elmokit.analysis.neighbours.index import Neighbour, NeighbourIndex
 from elmokit.analysis.neighbours.settings import IndexSettings
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
 
@@ -98,7 +100,20 @@ def test_a_vector_index_finds_what_comparing_all_vectors_does(tmp_path, embedder
     indexed = index.query(QUESTION, POSITION, top=10)
     assert places(indexed) == places(index.query(QUESTION, POSITION, top=10, exact=True))
     same = index.query(QUESTION, POSITION, top=500, same_word=True)
-    assert len(same) == sum(word == "bank" for line in LINES for word in line)
+    expected = by_hand(embedder, 2, "bank")
+    assert set(places(same)) == {(words, position) for _, words, position in expected}
+    np.testing.assert_allclose(
+        [one.cosine for one in same], [cosine for cosine, _, _ in expected], atol=CLOSE
+    )
+
+
+def test_a_word_that_utf8_cannot_hold_is_found_as_it_is_kept(tmp_path, embedder):
+    built(tmp_path, [["a\ufffdb", "bank"], ["of", "the", "bank"]], embedder=embedder)
+    index = NeighbourIndex.open(tmp_path / "index", embedder)
+    with pytest.warns(ElmoWarning, match="lone surrogates"):
+        found = index.query(["the", "a\ud800b"], 1, same_word=True)
+    assert [one.word for one in found] == ["a\ufffdb"]
+    assert index.senses("a\ud800b").occurrences == 1
 
 
 def test_threads_that_ask_at_once_get_what_each_would_alone(index):
@@ -137,7 +152,8 @@ def test_a_word_that_does_not_occur_is_refused_with_near_forms(index, word):
 
 
 def test_words_that_begin_alike_are_near_forms(index):
-    assert "spring" in index.near_forms("sp")
+    with pytest.raises(InputError, match="does not occur in it; near forms are spring"):
+        index.check_word("sp")
     with pytest.raises(InputError, match="does not occur in it; try another word"):
         index.check_word("zzzzzz")
 
@@ -180,6 +196,20 @@ def test_of_many_occurrences_some_are_taken_evenly(index, monkeypatch):
     numbers = [int(point.words[-1][1:]) for point in found.points]
     assert numbers == sorted(numbers)
     assert numbers[-1] - numbers[0] > 60
+
+
+def test_an_index_is_opened_without_pytorch_and_without_lancedb_s_catalogue_client(index):
+    program = (
+        "import sys\n"
+        "from elmokit.analysis.neighbours.index import NeighbourIndex\n"
+        f"assert len(NeighbourIndex.open({str(index.path)!r})) == {len(index)}\n"
+        "client = 'lance_namespace_urllib3_client'\n"
+        "print({'torch', client, client + '.api'} & {*sys.modules})\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+    assert done.stderr == ""
 
 
 def test_what_is_no_index_is_refused(tmp_path):
