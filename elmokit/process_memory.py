@@ -1,9 +1,12 @@
-"""What keeps a process small that computes for hours: what it remembers, and what it gives back."""
+"""What keeps a process small that computes for hours: what it remembers, what it gives back."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
+import sys
+from pathlib import Path
 
 SHAPES_REMEMBERED = 64
 """oneDNN keeps what it has made for 1,024 shapes of products unless told otherwise, and torch's
@@ -13,6 +16,7 @@ little of it."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
 M_MMAP_THRESHOLD = -3  # of malloc.h
+STATUS_FILE = Path("/proc/self/status")  # of Linux
 
 
 def remember_few_shapes() -> None:
@@ -33,6 +37,28 @@ def give_back_large_blocks() -> None:
 def give_back_free_memory() -> None:
     """Give back to the system what the C library keeps for later use, where it is GNU's."""
     _call("malloc_trim", 0)
+
+
+def peak_memory() -> int | None:
+    """The most memory this process has had, in bytes; None where the system does not tell.
+
+    On Linux, getrusage's number would be that of the process which started this one, if it is more.
+    """
+    if sys.platform == "win32":
+        return None
+    if sys.platform == "linux" and (found := re.search(r"VmHWM:\s*(\d+) kB", _status())):
+        return int(found[1]) * 1024
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024
+
+
+def _status() -> str:
+    try:
+        return STATUS_FILE.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def _call(name: str, *arguments: int) -> None:

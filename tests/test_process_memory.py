@@ -11,6 +11,7 @@ from elmokit.process_memory import (
     CAPACITIES,
     give_back_free_memory,
     give_back_large_blocks,
+    peak_memory,
     remember_few_shapes,
 )
 
@@ -66,3 +67,27 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     give_back_large_blocks()
     give_back_free_memory()
     assert asked == ["mallopt", "malloc_trim"]
+
+
+STARTED_BY_A_LARGE_PROCESS = """
+import subprocess, sys
+block = bytearray(b"1") * (300 << 20)
+command = "from elmokit.process_memory import peak_memory; print(peak_memory() >> 20)"
+subprocess.run([sys.executable, "-c", command], check=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count by process")
+def test_peak_memory_is_not_that_of_the_process_that_started_it() -> None:
+    command = [sys.executable, "-c", STARTED_BY_A_LARGE_PROCESS]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 5 < int(found.stdout) < 150
+
+
+def test_peak_memory_grows_with_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = peak_memory()
+    block = bytearray(b"1") * (64 << 20)
+    assert before is not None
+    assert peak_memory() >= max(before, len(block))
+    monkeypatch.setattr(process_memory, "STATUS_FILE", process_memory.Path("no/such/file"))
+    assert peak_memory() >= len(block)

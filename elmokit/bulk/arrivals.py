@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from elmokit.bulk.failures import checked
 from elmokit.bulk.parts import Message, PartFolder, PartKey
-from elmokit.bulk.summary import Progress, Report, peak_memory
+from elmokit.bulk.summary import Progress, Report
 from elmokit.errors import ElmoError, InputError
+from elmokit.process_memory import peak_memory
 
 
 class Arrivals:

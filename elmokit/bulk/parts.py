@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmokit.bulk.compute import Computer
-from elmokit.bulk.summary import peak_memory
 from elmokit.embedder import Embedder
 from elmokit.errors import InputError
 from elmokit.formats.files import (
@@ -28,6 +27,7 @@ from elmokit.formats.json_files import read_object, write_object
 from elmokit.formats.vector_settings import VectorSettings
 from elmokit.formats.vectors import Item, write_vectors
 from elmokit.formats.vectors_folder import CONTENTS, write_contents
+from elmokit.process_memory import peak_memory
 from elmokit.reductions import Mix
 
 Message = dict[str, Any]

@@ -23,14 +23,14 @@ from elmokit.bulk.duplicates import Occurrence, Seen
 from elmokit.bulk.inputs import Input, Record
 from elmokit.bulk.job import Job
 from elmokit.bulk.spool import End, Finished, Part, array_at, starts_of
-from elmokit.bulk.summary import Progress, Report, Summary, peak_memory
+from elmokit.bulk.summary import Progress, Report, Summary
 from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
 from elmokit.formats.vector_items import Item
 from elmokit.formats.vector_settings import VectorSettings as VectorSettings
 from elmokit.formats.vectors import write_vectors
 from elmokit.prefetch import prefetch
-from elmokit.process_memory import give_back_free_memory
+from elmokit.process_memory import give_back_free_memory, peak_memory
 from elmokit.word_cache import KnownWords
 
 TOKENS_PER_PART = 32768

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -126,13 +125,3 @@ class Summary:
             phrases.append(f"{counted(self.out_of_memory, 'time')} out of memory, and tried again")
         phrases.append(f"{self.seconds:.1f} s, {self.words_per_second:,.0f} words/s")
         return f"{self.output}: {', '.join(phrases)}"
-
-
-def peak_memory() -> int | None:
-    """The most memory this process has had, in bytes; None where the system does not tell."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * 1024
