@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
+import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ from elmokit.cli.options import (
     use_threads,
 )
 from elmokit.errors import InputError
+from elmokit.plurals import counted
 from elmokit.process_memory import give_back_large_blocks
 
 if TYPE_CHECKING:
@@ -85,7 +87,30 @@ if TYPE_CHECKING:
     help="Until a request is answered or given up.  [default: 60]",
 )
 @click.option("--quiet", is_flag=True, help="Write down what goes wrong, not every request.")
-def serve(
+def serve(**flags: Any) -> None:
+    """Answer over HTTP, and show the explorer page.
+
+    The page is at the address that is printed, the API at /docs. Clients of OpenAI's embeddings
+    work with the address and /v1 as their base URL. Only this machine can ask unless --host says
+    otherwise; nothing that a client sends is kept or written down.
+
+    SIGTERM and Ctrl-C end it when what is being answered is done, a second Ctrl-C at once.
+
+    \b
+    Examples:
+      elmo serve
+      elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
+    """
+    give_back_large_blocks()
+    check_installed()
+    try:
+        run_service(**flags)
+    except KeyboardInterrupt:  # before it serves; from then on it takes signals itself
+        click.echo("elmo: stopped before it was ready", err=True)
+
+
+def run_service(
+    *,
     precision: str,
     device: str | None,
     threads: int | None,
@@ -97,22 +122,9 @@ def serve(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Answer over HTTP, and show the explorer page.
-
-    The page is at the address that is printed, the API at /docs. Clients of OpenAI's embeddings
-    work with the address and /v1 as their base URL. Only this machine can ask unless --host says
-    otherwise; nothing that a client sends is kept or written down.
-
-    SIGTERM and Ctrl-C end it when what is being answered is done.
-
-    \b
-    Examples:
-      elmo serve
-      elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
-    """
-    give_back_large_blocks()
-    check_installed()
+    """Serve until told to stop; what needs no PyTorch is looked at before that is loaded."""
     from elmokit.service.keys import ENVIRONMENT_VARIABLE, read_keys
+    from elmokit.service.listening import is_everywhere, listen
     from elmokit.service.logs import configure_logs
 
     keys = read_keys(api_key, os.environ.get(ENVIRONMENT_VARIABLE))
@@ -121,7 +133,10 @@ def serve(
     if index is not None:
         from elmokit.analysis.neighbours.description import read_description
 
-        read_description(Path(index))  # before PyTorch and a model are loaded for nothing
+        read_description(index)
+    listener = listen(host, port)
+    if keys is None:
+        warn_if_open(listener)
     from elmokit.service.server import serve as serve_model
 
     use_threads(threads)
@@ -138,11 +153,12 @@ def serve(
     serve_model(
         load,
         host=host,
-        port=port,
+        listener=listener,
         limits=limits,
         keys=keys,
         allowed_hosts=allow_host,
-        on_ready=announce,
+        on_ready=partial(announce, everywhere=is_everywhere(listener)),
+        on_stopping=say_what_it_waits_for,
     ).run()
 
 
@@ -172,6 +188,25 @@ def check_installed() -> None:
     del fastapi, httptools, uvicorn
 
 
-def announce(address: str, model: ServedModel) -> None:
+def warn_if_open(listener: socket.socket) -> None:
+    """Say so where everybody who reaches this machine may ask."""
+    from elmokit.service.listening import is_loopback
+
+    if not is_loopback(listener):
+        click.echo(
+            "elmo: warning: anyone who reaches this machine can use the service; "
+            "--api-key FILE lets in only those who have a key",
+            err=True,
+        )
+
+
+def announce(address: str, model: ServedModel, everywhere: bool) -> None:
     """Print where it is."""
-    click.echo(f"{address}  ({model.name}; Ctrl-C ends it)")
+    places = ", on all addresses of this machine" if everywhere else ""
+    click.echo(f"{address}  ({model.name}{places}; Ctrl-C ends it)")
+
+
+def say_what_it_waits_for(requests: int) -> None:
+    """Print why it does not end at once."""
+    what = counted(requests, "request") if requests else "the model to be loaded"
+    click.echo(f"elmo: waiting for {what}; Ctrl-C again leaves at once", err=True)

@@ -16,6 +16,7 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.service import openai, predictions, status, vectors
 from elmokit.service.guard import Guard
 from elmokit.service.keys import Keys
+from elmokit.service.mistakes import mistake_of
 from elmokit.service.observation import Observation
 from elmokit.service.page_routes import page_router
 from elmokit.service.refusals import Refusal, refusal_body
@@ -85,13 +86,8 @@ async def refuse(request: Request, error: Exception) -> Response:
 async def refuse_body(request: Request, error: Exception) -> Response:
     """The first thing that is wrong with a body, and where."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    place = ".".join(str(part)[:40] for part in first["loc"][1:])
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "json_invalid":
-        place, message = "", "the body is not JSON; send an object"
-    body = refusal_body(400, f"{place}: {message}" if place else message, place or None)
-    return JSONResponse(body, 400)
+    mistake = mistake_of(error.errors()[0])
+    return JSONResponse(refusal_body(400, mistake.message, mistake.field), 400)
 
 
 async def refuse_route(request: Request, error: Exception) -> Response:

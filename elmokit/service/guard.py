@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmokit.service.keys import Keys
+from elmokit.service.keys import Keys, key_of
 from elmokit.service.limits import Limits
 from elmokit.service.refusals import Refusal
 
@@ -72,8 +72,11 @@ class Guard:
         path = scope["path"]
         if self.keys is None or path in OPEN_ROUTES or path.startswith(OPEN_FOLDER):
             return
-        if not self.keys.allow(headers.get(b"authorization", b"").decode("utf-8", "replace")):
-            raise Refusal(401, "an API key is needed; send it as 'Authorization: Bearer KEY'")
+        authorization = headers.get(b"authorization", b"").decode("utf-8", "replace")
+        if not self.keys.allow(authorization):
+            given = key_of(authorization)
+            problem = "the API key is wrong" if given else "an API key is needed"
+            raise Refusal(401, f"{problem}; send one as 'Authorization: Bearer KEY'")
 
     async def _with_body(self, scope: Scope, receive: Receive, answer: Answer) -> None:
         """Read the body whole, then answer unless the client goes or the time is up."""

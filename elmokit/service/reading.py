@@ -19,8 +19,10 @@ class ReadSentence(NamedTuple):
 
 async def read_sentences(service: Service, body: SentencesBody) -> list[ReadSentence]:
     """The sentences that a client sends, or those of its raw texts."""
-    if (body.sentences is None) == (body.texts is None):
-        raise Refusal(400, "send either sentences (lists of words) or texts (raw), not both")
+    if body.sentences is None and body.texts is None:
+        raise Refusal(400, "nothing to read; send texts (raw) or sentences (lists of words)")
+    if body.sentences is not None and body.texts is not None:
+        raise Refusal(400, "texts and sentences are given; send one of them")
     if body.sentences is not None:
         check_count(service, len(body.sentences), "sentences")
         check_words(service, body.sentences)
@@ -62,13 +64,14 @@ def check_count(service: Service, count: int, parameter: str) -> None:
     if not count:
         raise Refusal(400, "the list is empty; send at least one", parameter=parameter)
     if count > most:
-        raise Refusal(413, f"{count:,} {parameter}; send {most:,} at most", parameter=parameter)
+        noun = "texts" if parameter == "input" else parameter
+        raise Refusal(413, f"{count:,} {noun}; send {most:,} at most", parameter=parameter)
 
 
 def check_words(service: Service, sentences: Sequence[Sequence[str]]) -> None:
     """Refuse sentences that are too long, each or all of them."""
     limits = service.limits
-    for number, words in enumerate(sentences):
+    for number, words in enumerate(sentences, start=1):
         if len(words) > limits.words_per_sentence:
             raise Refusal(
                 413,

@@ -17,7 +17,7 @@ def check_input(value: Any) -> list[str]:
         raise ValueError(f"got {str(value)[:SHOWN]!r}; send a text or a list of texts")
     if not texts:
         raise ValueError("the list is empty; send at least one text")
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts, start=1):
         if isinstance(text, int | list):
             raise ValueError(
                 "these are token ids, which mean nothing to this model; send the texts themselves"
@@ -47,6 +47,9 @@ TEXTS_SCHEMA = {
         {"type": "string"},
         {"type": "array", "items": {"type": "string"}, "minItems": 1},
     ]
+}
+LAYERS_SCHEMA = {
+    "anyOf": [{"type": "string", "enum": ["average", "top", "all"]}, {"type": "integer"}]
 }
 Input = Annotated[list[str], PlainValidator(check_input), WithJsonSchema(TEXTS_SCHEMA)]
 
@@ -110,7 +113,7 @@ class SplitBody(Body):
 class EmbedBody(SentencesBody):
     """Which vectors are wanted of which words."""
 
-    layers: Literal["average", "top", "all"] | int = Field(
+    layers: Annotated[Any, WithJsonSchema(LAYERS_SCHEMA)] = Field(  # the model knows which it has
         "average", description="Or a layer's number; 0 is the token layer."
     )
     mix: Mix | None = Field(None, description="Instead of layers: a mix of them.")
@@ -153,10 +156,13 @@ class ScoreBody(SentencesBody):
 
 
 class NeighboursBody(Body):
-    """A word in a sentence."""
+    """A word in a sentence: marked with stars, or by its position."""
 
-    sentence: Text
-    position: int = Field(ge=0)
+    text: Text | None = Field(
+        None, description="A sentence with stars around the word: a river *bank*."
+    )
+    sentence: Text | None = Field(None, description="Or: the sentence, and the word's position.")
+    position: int | None = Field(None, ge=0, description="From 0.")
     top: int = Field(10, ge=1, le=200)
     same_word: bool = Field(False, description="Only occurrences of the same word.")
 

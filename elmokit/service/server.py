@@ -4,35 +4,58 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
 from fastapi import FastAPI
 
-from elmokit.errors import InputError
 from elmokit.service.application import create_application
 from elmokit.service.guard import LOOPBACK
 from elmokit.service.keys import Keys
 from elmokit.service.limits import Limits
+from elmokit.service.listening import BACKLOG, address_of, is_loopback, listen
 from elmokit.service.logs import log
 from elmokit.service.protocol import protocol_with
 from elmokit.service.served_model import ServedModel
 from elmokit.service.state import Service
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
 SWITCH_SECONDS = 0.0005
+INTERRUPTED = 130
+"""The exit code of who did not wait."""
 
 
 class DrainingServer(uvicorn.Server):
-    """A server that a signal ends in good order, with nothing more to say about it."""
+    """A server that a signal ends in good order, and a second Ctrl-C at once.
+
+    Args:
+        config: Of uvicorn.
+        on_stopping: Told how many requests are being answered when it is to stop.
+    """
+
+    def __init__(self, config: uvicorn.Config, on_stopping: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self.on_stopping = on_stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and wait for what is being answered."""
+        self.on_stopping(len(self.server_state.tasks))
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; the second Ctrl-C leaves without the model's thread, which cannot be ended."""
+        if self.should_exit and sig == signal.SIGINT:
+            os._exit(INTERRUPTED)
+        self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -60,9 +83,9 @@ class Listening(NamedTuple):
         """Serve until told to stop."""
         with interpreter_for_serving():
             self.server.run(sockets=[self.listener])
-        log(logging.INFO, "stopped", address=self.address)
         if self.failures:
             raise self.failures[0]
+        log(logging.INFO, "stopped", address=self.address)
 
 
 def serve(
@@ -70,10 +93,12 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8017,
+    listener: socket.socket | None = None,
     limits: Limits | None = None,
     keys: Keys | None = None,
     allowed_hosts: Iterable[str] = (),
     on_ready: Callable[[str, ServedModel], None] | None = None,
+    on_stopping: Callable[[int], None] | None = None,
 ) -> Listening:
     """A server of a model; `run` serves until SIGTERM or SIGINT.
 
@@ -81,13 +106,16 @@ def serve(
         load: Gives the model, while the service already tells that it is up.
         host: The address to listen on.
         port: The port; 0 for any that is free.
+        listener: What listens there, where the caller has seen to that already.
         limits: What requests may cost.
         keys: The keys that open the service; None where everybody may ask.
         allowed_hosts: Names, beside those of this machine, that it may be asked under.
         on_ready: Told the address and the model when it is loaded.
+        on_stopping: Told how many requests must be answered before it ends; 0 where it is the model
+            that must be loaded.
     """
     limits = limits or Limits()
-    listener = listen(host, port)
+    listener = listener or listen(host, port)
     address = address_of(listener, host)
     failures: list[Exception] = []
 
@@ -102,9 +130,15 @@ def serve(
         failures.append(error)
         server.should_exit = True
 
+    def stopping(requests: int) -> None:
+        waiting = requests or not (service.ready or failures)
+        if waiting and on_stopping is not None:
+            on_stopping(requests)
+
     service = Service(load, limits, loaded, failed)
     hosts = hosts_of(listener, allowed_hosts, keys)
-    server = server_of(create_application(service, keys=keys, hosts=hosts), limits)
+    application = create_application(service, keys=keys, hosts=hosts)
+    server = DrainingServer(config_of(application, limits), stopping)
     return Listening(server, listener, address, failures)
 
 
@@ -124,9 +158,9 @@ def interpreter_for_serving() -> Generator[None, None, None]:
         gc.unfreeze()
 
 
-def server_of(application: FastAPI, limits: Limits) -> DrainingServer:
-    """The server of an application."""
-    config = uvicorn.Config(
+def config_of(application: FastAPI, limits: Limits) -> uvicorn.Config:
+    """How uvicorn serves an application."""
+    return uvicorn.Config(
         application,
         http=protocol_with(limits),
         ws="none",
@@ -138,34 +172,6 @@ def server_of(application: FastAPI, limits: Limits) -> DrainingServer:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=round(limits.drain_seconds),
     )
-    return DrainingServer(config)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound, so that an address that cannot be had is known at once."""
-    listener = None
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        if listener is not None:
-            listener.close()
-        raise InputError(
-            f"{host}, port {port}: cannot be listened on ({error.strerror}); "
-            "choose another with --host or --port"
-        ) from error
-    return listener
-
-
-def address_of(listener: socket.socket, host: str) -> str:
-    """Where a browser finds it."""
-    port = listener.getsockname()[1]
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/"
 
 
 def hosts_of(
@@ -177,12 +183,6 @@ def hosts_of(
     from honest names.
     """
     allowed = frozenset(allowed)
-    here = listener.getsockname()[0]
-    if not allowed and (keys is not None or not is_loopback(here)):
+    if not allowed and (keys is not None or not is_loopback(listener)):
         return None
-    return LOOPBACK | {here} | allowed
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address is of this machine alone."""
-    return address == "::1" or address.startswith("127.")
+    return LOOPBACK | {listener.getsockname()[0]} | allowed

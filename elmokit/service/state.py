@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
+from elmokit.errors import ElmoError
 from elmokit.service.gathering import Gatherer
 from elmokit.service.limits import Limits
 from elmokit.service.logs import log_failure
@@ -113,7 +114,8 @@ class Service:
         try:
             model = await gatherer.call(self._load)
         except Exception as error:
-            log_failure("the model cannot be loaded", error)
+            if not isinstance(error, ElmoError):  # which says all in its message
+                log_failure("the model cannot be loaded", error)
             if self._on_failure is not None:
                 self._on_failure(error)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from typing import Annotated, Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from fastapi import APIRouter, Header, Request, Response
 
 from elmokit.analysis.comparison import Occurrence, cosine, find_occurrence, layers_of
+from elmokit.analysis.neighbours.marked import find_marked
 from elmokit.embedder import Vectors
+from elmokit.plurals import counted
 from elmokit.service.answers import (
     NPY,
     SAFETENSORS,
@@ -21,7 +24,14 @@ from elmokit.service.answers import (
     wanted_type,
 )
 from elmokit.service.index import Index
-from elmokit.service.reading import check_values, read_sentences, read_texts, read_whole
+from elmokit.service.reading import (
+    check_characters,
+    check_values,
+    check_words,
+    read_sentences,
+    read_texts,
+    read_whole,
+)
 from elmokit.service.refusals import Refusal
 from elmokit.service.schemas import (
     CompareBody,
@@ -37,6 +47,7 @@ from elmokit.service.state import Service, service_of
 from elmokit.service.work import Embedding, LayerChoice, MixChoice
 
 router = APIRouter(tags=["vectors"])
+NAMED_LAYERS = ("average", "top", "all")
 MOST_COMPARED = 16
 """Sentences: every one is compared with every other."""
 ARRAYS: dict[int | str, dict[str, Any]] = {
@@ -85,11 +96,12 @@ def layer_choice(service: Service, body: EmbedBody) -> LayerChoice:
     """The layers that a body asks for, if the model has them."""
     config = service.model.embedder.config
     if body.mix is None:
-        top = config.lstm_layers
-        if isinstance(body.layers, int) and not 0 <= body.layers <= top:
+        numbers = range(config.layer_count)
+        if body.layers not in NAMED_LAYERS and not is_one_of(numbers, body.layers):
             raise Refusal(
                 400,
-                f"layers is {body.layers}; use 'average', 'top', 'all' or 0 to {top}",
+                "layers should be 'average', 'top', 'all' or a number from 0 to "
+                f"{config.lstm_layers}",
                 parameter="layers",
             )
         return body.layers
@@ -97,10 +109,14 @@ def layer_choice(service: Service, body: EmbedBody) -> LayerChoice:
         raise Refusal(400, "layers and mix are given; send one of them", parameter="mix")
     count = 2 * config.layer_count - 1 if body.mix.directions else config.layer_count
     if len(body.mix.weights) != count:
-        raise Refusal(
-            400, f"{len(body.mix.weights)} weights; this mix has {count}", parameter="mix.weights"
-        )
+        given = counted(len(body.mix.weights), "weight")
+        raise Refusal(400, f"{given}; this mix has {count}", parameter="mix.weights")
     return MixChoice(tuple(body.mix.weights), body.mix.gamma, body.mix.directions)
+
+
+def is_one_of(numbers: range, value: Any) -> bool:
+    """Whether a value is one of some numbers; true and 1.0, which Python takes for 1, are not."""
+    return type(value) is int and value in numbers
 
 
 @router.post("/compare", response_model=Compared, response_model_exclude_none=True)
@@ -134,7 +150,7 @@ async def find_occurrences(service: Service, body: CompareBody) -> list[Occurren
     if not 2 <= len(body.sentences) <= MOST_COMPARED:
         raise Refusal(
             400,
-            f"{len(body.sentences)} sentences; compare a word in 2 to {MOST_COMPARED}",
+            f"{counted(len(body.sentences), 'sentence')}; compare a word in 2 to {MOST_COMPARED}",
             parameter="sentences",
         )
     if (body.word is None) == (body.positions is None):
@@ -145,13 +161,22 @@ async def find_occurrences(service: Service, body: CompareBody) -> list[Occurren
         return [find_occurrence(body.word, words, n) for n, words in enumerate(read, start=1)]
     if len(body.positions) != len(read):
         raise Refusal(400, "send one position for each sentence", parameter="positions")
-    return [occurrence_at(words, place) for words, place in zip(read, body.positions, strict=True)]
+    places = zip(read, body.positions, strict=True)
+    return [
+        occurrence_at(words, place, f"sentence {number}", "positions")
+        for number, (words, place) in enumerate(places, start=1)
+    ]
 
 
-def occurrence_at(words: Sequence[str], position: int) -> Occurrence:
-    """The word at a position, if there is one."""
+def occurrence_at(words: Sequence[str], position: int, name: str, parameter: str) -> Occurrence:
+    """The word at a position of the sentence of a name, if there is one."""
     if not 0 <= position < len(words):
-        raise Refusal(400, f"position is {position}, of {len(words)} words", parameter="positions")
+        raise Refusal(
+            400,
+            f"position is {position}, but {name} has {counted(len(words), 'word')}; "
+            "the first is at 0",
+            parameter=parameter,
+        )
     return Occurrence(tuple(words), position)
 
 
@@ -180,10 +205,23 @@ async def neighbours(request: Request, body: NeighboursBody) -> Response:
     """Occurrences in the index that are nearest to a word in its sentence."""
     service = service_of(request)
     index = index_of(service)
+    words, position = await asked_occurrence(service, body)
+    found = await service.search(index.query, words, position, body.top, body.same_word)
+    return json_answer({"words": words, "position": position, "neighbours": found})
+
+
+async def asked_occurrence(service: Service, body: NeighboursBody) -> Occurrence:
+    """The word that a body marks, or whose position it gives."""
+    if body.text is not None and body.sentence is None and body.position is None:
+        check_characters(service, [body.text], "text")
+        find = partial(find_marked, body.text, service.model.embedder.tokenizer)
+        occurrence = await service.read(len(body.text), find)
+        check_words(service, [occurrence.words])
+        return occurrence
+    if body.text is not None or body.sentence is None or body.position is None:
+        raise Refusal(400, "send a text with stars around a word, or a sentence and a position")
     (words,) = await read_whole(service, [body.sentence], "sentence")
-    occurrence_at(words, body.position)
-    found = await service.search(index.query, words, body.position, body.top, body.same_word)
-    return json_answer({"words": words, "position": body.position, "neighbours": found})
+    return occurrence_at(words, body.position, "the sentence", "position")
 
 
 @router.post("/senses")

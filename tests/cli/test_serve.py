@@ -8,12 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from small_language_models import write_language_model
 
+from elmokit.cli.serve import announce
 from elmokit.service.limits import Limits
+from elmokit.service.listening import address_of, is_everywhere, listen
 
 KEY = "correct-horse-battery"
 WORD = "xylophone-of-mine"
@@ -57,7 +60,9 @@ def test_a_signal_ends_it_after_what_is_being_answered(served):
     assert answers[0].status_code == 200
     assert len(answers[0].json()["sentences"]) == 40
     assert process.returncode == 0
-    events = [json.loads(line) for line in err.splitlines()]
+    lines = err.splitlines()
+    lines.remove("elmo: waiting for 1 request; Ctrl-C again leaves at once")
+    events = [json.loads(line) for line in lines]
     assert events[-1]["event"] == "stopped"
     assert KEY not in err + out
     assert WORD not in err + out
@@ -76,10 +81,49 @@ def test_its_help_tells_the_limits_that_hold(elmo):
 
 
 def test_a_model_that_is_not_there_is_one_line(elmo, tmp_path):
-    code, out, err = elmo("serve", "--model", str(tmp_path / "none"), "--port", "0", "--quiet")
+    code, out, err = elmo("serve", "--model", str(tmp_path / "none"), "--port", "0")
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1].startswith("elmo: ")
+    assert err.startswith("elmo: ")
+    assert err.count("\n") == 1
     assert "there is no such file or folder" in err
+
+
+def test_where_anyone_could_ask_it_warns(elmo, tmp_path):
+    nowhere = ("serve", "--model", str(tmp_path / "none"), "--port", "0", "--host", "0.0.0.0")
+    assert "elmo: warning: anyone who reaches this machine" in elmo(*nowhere)[2]
+    (tmp_path / "keys.txt").write_text(f"{KEY}\n")
+    assert "warning" not in elmo(*nowhere, "--api-key", str(tmp_path / "keys.txt"))[2]
+
+
+def test_on_all_addresses_it_names_one_to_open(capsys):
+    listener = listen("0.0.0.0", 0)
+    port = listener.getsockname()[1]
+    assert is_everywhere(listener)
+    assert address_of(listener, "0.0.0.0") == f"http://127.0.0.1:{port}/"
+    listener.close()
+    announce("http://127.0.0.1:1/", SimpleNamespace(name="small"), everywhere=True)
+    out = capsys.readouterr().out
+    assert out == (
+        "http://127.0.0.1:1/  (small, on all addresses of this machine; Ctrl-C ends it)\n"
+    )
+
+
+def test_a_port_that_is_taken_is_one_line_and_no_model_is_looked_for(elmo, tmp_path):
+    taken = listen("127.0.0.1", 0)
+    port = str(taken.getsockname()[1])
+    code, _, err = elmo("serve", "--model", str(tmp_path / "none"), "--port", port)
+    taken.close()
+    assert code == 1
+    assert f"port {port}: cannot be listened on" in err
+    assert err.count("\n") == 1
+
+
+def test_an_interrupt_before_it_serves_is_no_error(elmo, monkeypatch):
+    def interrupted(host, port):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmokit.service.listening.listen", interrupted)
+    assert elmo("serve") == (0, "", "elmo: stopped before it was ready\n")
 
 
 def test_a_key_file_that_is_not_there_is_one_line(elmo, tmp_path):

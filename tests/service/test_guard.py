@@ -228,6 +228,11 @@ def test_only_the_key_opens(authorization, status):
 
     exchange = ask(make, keys=Keys([KEY, "열려라-참깨-열려라"]))
     assert exchange.status == status
+    if status == 401:
+        wrong = authorization == f"Bearer {KEY}x"
+        assert exchange.error.startswith(
+            "the API key is wrong" if wrong else "an API key is needed"
+        )
     assert KEY not in str(exchange.sent[1]["body"])
 
 

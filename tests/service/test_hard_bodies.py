@@ -69,6 +69,7 @@ def test_what_a_form_of_another_site_could_send_is_refused(converse, kind):
     body = b'{"texts": ["a"]}'
     answer = converse(lambda client: client.post("/embed", content=body, headers=headers))
     assert answer.status_code == 400
+    assert "with the header Content-Type: application/json" in answer.json()["error"]["message"]
 
 
 def send_raw(address: str, request: bytes, more: bytes = b"", times: int = 0) -> bytes:

@@ -45,6 +45,12 @@ def test_token_ids_are_refused_in_words(client, tokens):
     assert refused.value.param == "input"
 
 
+def test_too_many_texts_are_called_texts(address):
+    body = {"input": ["a"] * 2049, "model": ""}
+    answer = httpx.post(f"{address}/v1/embeddings", json=body)
+    assert answer.json()["error"]["message"] == "2,049 texts; send 2,048 at most"
+
+
 def test_another_size_is_refused(client):
     assert client.embeddings.create(input="a", model="", dimensions=12).data
     with pytest.raises(openai.BadRequestError, match="vectors have 12"):

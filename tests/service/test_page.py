@@ -115,6 +115,7 @@ def test_a_word_is_compared_in_sentences(visit, language, width):
     playwright.expect(page.locator(".pair")).to_have_count(1)
     page.locator(".actions button").click()
     page.locator("#sentence-2").fill("the bank")
+    playwright.expect(page.locator(".chips").nth(2).locator("label")).to_have_count(2)
     playwright.expect(page.locator(".pair")).to_have_count(3)
     chosen = page.locator(".chips").nth(2).locator("input:checked")
     assert chosen.get_attribute("value") == "1"
@@ -222,10 +223,10 @@ def test_an_address_that_names_nothing_shows_the_first_panel(visit):
 
 
 @pytest.mark.parametrize(("language", "width"), LOOKS)
-def test_words_are_predicted_and_scored(visit, language, width):
+def test_words_are_predicted_and_scored(visit, model, language, width):
     page = visit(f"/?lang={language}#words", width)
     playwright.expect(page.locator(".odds tbody tr")).to_have_count(9)
-    inputs = page.locator("input[type=text]")
+    inputs = page.locator("textarea")
     inputs.nth(0).fill("the cat")
     playwright.expect(page.locator(".bars dt")).to_have_count(10)
     inputs.nth(1).fill("dog, aardvark, dog")
@@ -236,6 +237,11 @@ def test_words_are_predicted_and_scored(visit, language, width):
     both = page.locator(".surprise small").first.inner_text()
     page.locator(".segments label").nth(1).click()
     playwright.expect(page.locator(".surprise small").first).not_to_have_text(both)
+    (scored,) = model.language_model.score([["the", "cat", "sat"]])
+    bits = shown(-scored.total_forward / np.log(2), 1)
+    playwright.expect(page.locator(".surprise ~ .soft")).to_contain_text(bits)
+    table = page.locator(".odds")
+    assert table.evaluate("node => node.parentNode.scrollWidth <= node.parentNode.clientWidth")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -341,7 +347,7 @@ def test_copied_python_runs(visit, model, panel, monkeypatch):
 def test_copied_curl_is_a_request_of_its_own(visit):
     page = visit("/#words")
     page.locator(".surprise").wait_for()
-    page.locator("input[type=text]").first.fill("it's the ___ .")
+    page.locator("textarea").first.fill("it's the ___ .")
     page.locator(".odds").wait_for()
     page.locator(".share button").nth(2).click()
     playwright.expect(page.locator("#notice")).not_to_be_empty()
@@ -350,17 +356,47 @@ def test_copied_curl_is_a_request_of_its_own(visit):
     assert json.loads(answer.stdout)["after"] == ["."]
 
 
-def test_what_is_wrong_is_said_in_the_panel(visit):
-    page = visit("/#words")
-    page.locator(".surprise").wait_for()
-    page.locator("input[type=text]").first.fill("two ___ of ___")
-    playwright.expect(page.locator(".error")).to_contain_text("has 2 blanks")
-    assert page.locator(".error").get_attribute("role") == "alert"
+def test_what_is_wrong_is_said_in_place_of_the_results(visit):
+    page = visit("/#words?text=two+___+of+___")
+    page.locator("ul.surprise").wait_for()
+    error = page.locator("main .error").first
+    playwright.expect(error).to_contain_text("has 2 blanks")
+    assert error.get_attribute("role") == "alert"
+    page.locator("textarea").first.fill("one ___ .")
+    page.locator(".odds").wait_for()
+    playwright.expect(error).to_be_empty()
+    page.locator("textarea").first.fill("two ___ of ___")
+    playwright.expect(error).to_contain_text("has 2 blanks")
+    assert page.locator(".odds").count() == 0
+    assert page.locator("ul.surprise").count() == 1
+
+
+def test_a_sentence_without_words_is_left_out_of_the_comparison(visit):
+    page = visit("/#compare")
+    page.locator(".map").wait_for()
+    page.locator("#sentence-1").fill("")
+    playwright.expect(page.locator(".pair")).to_have_count(1)
+    assert page.locator("main .error").inner_text() == ""
+    assert "sentence 3" in page.locator(".map caption").text_content()
+    page.locator("#sentence-0").fill("")
+    playwright.expect(page.locator("main .error")).to_have_text("Write at least two sentences.")
+    assert page.locator(".pair, .map").count() == 0
+    page.locator("#sentence-0").fill("the bank")
+    playwright.expect(page.locator(".pair")).to_have_count(1)
+    page.locator("#tab-layers").click()
+    page.locator(".mixing .bars").first.wait_for()
+    assert page.locator(".chips").count() == 2
 
 
 def test_a_key_is_asked_for_once(visit, model):
     with running(lambda: model, keys=Keys([KEY])) as address:
         page = visit("/", at=address)
+        refused = page.locator("#key-refused")
+        page.locator("#key-value").fill("not-the-key")
+        assert not refused.is_visible()
+        page.locator("#key button").click()
+        refused.wait_for()
+        assert page.locator("#model").inner_text() == ""
         page.locator("#key-value").fill(KEY)
         page.locator("#key button").click()
         page.locator(".map").wait_for()

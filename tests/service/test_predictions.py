@@ -49,15 +49,23 @@ def test_a_sample_is_repeated_by_its_seed(post, model):
         ({"text": "a", "candidates": ["b", "b"]}, "again"),
         ({"text": "a", "candidates": ["b"], "sample": 2}, "send one of them"),
         ({"text": "a ___ b", "sample": 2}, "leave out the ___"),
-        ({"text": "a", "top": 0}, "top: "),
-        ({"text": "a", "sample": 10**6}, "sample: "),
-        ({}, "text: Field required"),
+        ({"text": "a", "top": 0}, "top should be 1 or more"),
+        ({"text": "a", "sample": 10**6}, "sample should be 200 or less"),
+        ({"text": 1}, "text should be a text"),
+        ({"text": "a", "previous": 1}, "previous should be true or false"),
+        ({}, "text is missing; send it"),
     ],
 )
 def test_what_cannot_be_predicted_is_said_in_a_line(post, body, message):
     answer = post("/predict", body)
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
+
+
+def test_nothing_to_score_is_said_so(post):
+    answer = post("/score", {})
+    assert answer.status_code == 400
+    assert "send texts (raw) or sentences" in answer.json()["error"]["message"]
 
 
 def test_scores_are_the_librarys(post, model):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from small_services import running
 
 from elmokit.errors import InputError
 from elmokit.service.limits import Limits
-from elmokit.service.server import hosts_of, listen, serve
+from elmokit.service.listening import listen
+from elmokit.service.server import hosts_of, serve
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
@@ -109,9 +111,31 @@ def test_a_model_that_cannot_be_loaded_ends_the_service():
         serve(load, port=0).run()
 
 
+LOADING_FOR_EVER = """
+import threading
+from elmokit.service.server import serve
+
+def load():
+    print("loading", flush=True)
+    threading.Event().wait()
+
+serve(load, port=0, on_stopping=lambda requests: print("waits", requests, flush=True)).run()
+"""
+
+
+def test_a_second_ctrl_c_leaves_at_once():
+    command = [sys.executable, "-c", LOADING_FOR_EVER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "waits 0\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+
+
 def test_a_port_that_is_taken_is_one_line():
     taken = listen("127.0.0.1", 0)
-    taken.listen()
     with pytest.raises(InputError, match=r"cannot be listened on .* choose another"):
         listen("127.0.0.1", taken.getsockname()[1])
     taken.close()

@@ -145,17 +145,20 @@ def test_batch_mates_change_no_vector(converse, model):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({}, "either sentences"),
-        ({"sentences": [["a"]], "texts": ["a"]}, "either sentences"),
+        ({}, "send texts (raw) or sentences"),
+        ({"sentences": [["a"]], "texts": ["a"]}, "texts and sentences are given"),
         ({"sentences": []}, "the list is empty"),
-        ({"sentences": ["the cat"]}, "sentences.0: Input should be a valid list"),
-        ({"sentences": [["a", 1]]}, "sentences.0.1: Input should be a valid string"),
-        ({"sentences": [["a"]], "layers": 3}, "or 0 to 2"),
-        ({"sentences": [["a"]], "layers": "best"}, "layers"),
-        ({"sentences": [["a"]], "layer": 1}, "layer: Extra inputs are not permitted"),
-        ({"sentences": [["a"]], "mix": {"weights": [1]}}, "1 weights; this mix has 3"),
+        ({"sentences": ["the cat"]}, "entry 1 of sentences should be a list"),
+        ({"sentences": [["a", 1]]}, "entry 2 of entry 1 of sentences should be a text"),
+        ({"sentences": [["a"]], "layer": 1}, "layer is not a field of this request"),
+        ({"sentences": [["a"]], "pool": "sum"}, "pool should be 'none', 'mean' or 'max'"),
+        ({"sentences": [["a"]], "mix": 1}, "mix should be an object"),
+        ({"sentences": [["a"]], "mix": {"weights": [1]}}, "1 weight; this mix has 3"),
         ({"sentences": [["a"]], "layers": 1, "mix": {"weights": [1, 1, 1]}}, "send one of them"),
-        ({"sentences": [["a"]], "mix": {"weights": ["1"] * 3}}, "valid number"),
+        (
+            {"sentences": [["a"]], "mix": {"weights": ["1"] * 3}},
+            "entry 1 of mix.weights should be a number",
+        ),
     ],
 )
 def test_what_cannot_be_embedded_is_said_in_a_line(post, body, message):
@@ -164,14 +167,24 @@ def test_what_cannot_be_embedded_is_said_in_a_line(post, body, message):
     error = answer.json()["error"]
     assert message in error["message"]
     assert "\n" not in error["message"]
+    assert "Input should" not in error["message"]
+
+
+@pytest.mark.parametrize("layers", [3, -1, "best", "1", 1.0, True, None, [0], {}])
+def test_layers_that_there_are_not_are_answered_with_those_that_there_are(post, layers):
+    answer = post("/embed", {"sentences": [["a"]], "layers": layers})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["message"] == "layers should be 'average', 'top', 'all' or a number from 0 to 2"
+    assert error["param"] == "layers"
 
 
 @pytest.mark.parametrize(
     ("limits", "body", "message"),
     [
         ({"sentences": 2}, {"sentences": [["a"]] * 3}, "3 sentences; send 2 at most"),
-        ({"words_per_sentence": 3}, {"sentences": [["a"] * 4]}, "sentence 0 has 4 words"),
-        ({"words_per_sentence": 3}, {"texts": ["a b c d"]}, "sentence 0 has 4 words"),
+        ({"words_per_sentence": 3}, {"sentences": [["a"], ["a"] * 4]}, "sentence 2 has 4 words"),
+        ({"words_per_sentence": 3}, {"texts": ["a b c d"]}, "sentence 1 has 4 words"),
         ({"words": 5}, {"sentences": [["a"] * 3] * 2}, "6 words; send 5 at most"),
         ({"characters": 5}, {"texts": ["abcdef"]}, "6 characters; send 5 at most"),
         ({"answer_values": 20}, {"sentences": [["a", "b"]]}, "would be 24 numbers"),
@@ -208,12 +221,15 @@ def test_compare_takes_positions_and_maps_every_word(post, model):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"word": "a", "sentences": ["a"]}, "compare a word in 2 to 16"),
+        ({"word": "a", "sentences": ["a"]}, "1 sentence; compare a word in 2 to 16"),
         ({"word": "a", "sentences": ["a b"] * 17}, "compare a word in 2 to 16"),
         ({"sentences": ["a", "a"]}, "either the word"),
         ({"word": "bank", "sentences": ["bank", "no such"]}, "is not a word of sentence 2"),
         ({"sentences": ["a", "a"], "positions": [0]}, "one position for each"),
-        ({"sentences": ["a", "a"], "positions": [0, 1]}, "position is 1, of 1 words"),
+        (
+            {"sentences": ["a", "a"], "positions": [0, 1]},
+            "position is 1, but sentence 2 has 1 word",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said_in_a_line(post, body, message):
@@ -240,3 +256,13 @@ def test_an_index_answers_for_neighbours_and_senses(post, model):
     senses = post("/senses", {"word": "bank", "senses": 3}, model=indexed).json()
     assert {point["sense"] for point in senses["points"]} == {1, 2, 3}
     assert post("/neighbours", body | {"position": 2}, model=indexed).status_code == 400
+
+
+def test_the_word_whose_neighbours_are_wanted_may_be_marked(post, model):
+    indexed = replace(model, index=SmallIndex())
+    answer = post("/neighbours", {"text": "A river *bank*.", "top": 1}, model=indexed).json()
+    assert (answer["words"], answer["position"]) == (["A", "river", "bank", "."], 2)
+    for body in ({"text": "no mark"}, {"text": "a *b*", "position": 1}, {"sentence": "a"}, {}):
+        refused = post("/neighbours", body, model=indexed)
+        assert refused.status_code == 400
+        assert "stars around" in refused.json()["error"]["message"]

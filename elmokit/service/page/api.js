@@ -16,7 +16,8 @@ export async function ask(path, body, { purpose = path, accept } = {}) {
 }
 
 async function send(path, body, accept, signal) {
-  const headers = { ...(accept && { accept }), ...(key && { authorization: `Bearer ${key}` }) };
+  const sent = key;
+  const headers = { ...(accept && { accept }), ...(sent && { authorization: `Bearer ${sent}` }) };
   const request = { headers, signal };
   if (body !== undefined) {
     headers["content-type"] = "application/json";
@@ -24,7 +25,7 @@ async function send(path, body, accept, signal) {
   }
   const answer = await fetch(path, request);
   if (answer.status !== 401) return answer;
-  await askForKey();
+  if (sent === key) await askForKey(); // else it was asked for while this one waited
   return send(path, body, accept, signal);
 }
 
@@ -41,6 +42,7 @@ let asking = null;
 function askForKey() {
   asking ??= new Promise((done) => {
     const dialog = document.getElementById("key");
+    document.getElementById("key-refused").hidden = !key;
     dialog.showModal();
     dialog.onclose = () => {
       key = document.getElementById("key-value").value.trim();

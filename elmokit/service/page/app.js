@@ -18,6 +18,7 @@ const PANELS = {
 };
 const kept = {}; // the address of each panel that was left
 let model = null;
+let loading = false;
 let current = null;
 let turn = 0;
 
@@ -53,7 +54,7 @@ function drawFrame() {
   );
   document.getElementById("model").textContent = model
     ? text("model", { name: model.id, parameters: number(model.parameters), layers: model.layers, size: model.vector_size })
-    : text("loading");
+    : loading ? text("loading") : "";
   drawTabs();
 }
 
@@ -102,26 +103,29 @@ function show(name, values) {
   drawTabs();
   const shell = document.getElementById("panel");
   shell.setAttribute("aria-labelledby", `tab-${current}`);
-  const error = element("p", { class: "error", role: "alert" });
   shell.replaceChildren();
-  if (model) PANELS[current]({ model, panel: shell, values, guarded: guardedBy(error, turn) });
-  shell.append(error);
+  const mine = turn;
+  if (model) PANELS[current]({ model, panel: shell, values, guard: (...results) => guard(results, mine) });
   document.title = `${text(current)} · elmokit`;
 }
 
-// Runs a panel's work: what goes wrong is said in its panel, if that is still shown.
-function guardedBy(error, mine) {
-  return async (work) => {
+// Runs a panel's work, if that is still shown. What goes wrong is said in `error`, which the panel
+// has above the results; they are of an earlier question then, and go.
+function guard(results, mine) {
+  const error = element("p", { class: "error", role: "alert" });
+  const guarded = async (work) => {
     if (mine !== turn) return;
     try {
       await work();
       if (mine === turn) error.textContent = "";
     } catch (problem) {
       if (problem.name === "AbortError" || mine !== turn) return;
+      results.forEach((node) => node.replaceChildren());
       error.textContent = problem.message;
       if (!(problem instanceof Refused) && !(problem.constructor === Error)) throw problem;
     }
   };
+  return { error, guarded };
 }
 
 async function start() {
@@ -136,6 +140,7 @@ async function start() {
       model = await ask("/model");
     } catch (problem) {
       if (!(problem instanceof Refused)) throw problem;
+      if (!loading) { loading = true; drawFrame(); }
       await new Promise((done) => setTimeout(done, 500));
     }
   }

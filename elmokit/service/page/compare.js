@@ -1,18 +1,20 @@
 // Compare: a word in several sentences, layer by layer, and every word with every other.
 import { ask } from "./api.js";
 import { bars, choices, element, later, lead, section, wordsWith } from "./elements.js";
-import { address, occurrences, split, usable } from "./occurrences.js";
+import { address, occurrences, split, usable, written } from "./occurrences.js";
 import { curl, loading, python, shareButtons, writeAddress } from "./sharing.js";
 import { layerName, number, text } from "./texts.js";
 
 const MOST = 8;
 
-export function comparePanel({ model, panel, guarded }) {
+export function comparePanel({ model, panel, guard }) {
   const rows = element("div");
   const near = element("div");
   const map = element("div");
+  const { error, guarded } = guard(near, map);
   const shown = { pair: 0, layer: null };
   let compared = null;
+  let numbers = []; // of the sentences that are compared
 
   const changed = later(300, () => guarded(async () => { await split(); drawRows(); await compute(); }));
 
@@ -82,12 +84,18 @@ export function comparePanel({ model, panel, guarded }) {
     changed();
   }
 
-  const body = (maps) => ({ sentences: occurrences.texts, positions: occurrences.positions, maps });
+  const body = (maps) => ({
+    sentences: written().map((n) => occurrences.texts[n]),
+    positions: written().map((n) => occurrences.positions[n]),
+    maps,
+  });
 
   async function compute() {
     writeAddress("compare", address());
     if (!usable()) throw new Error(text("tooFew"));
+    const asked = written().map((n) => n + 1);
     compared = await ask("/compare", body(true));
+    numbers = asked;
     shown.layer ??= Object.keys(compared.cosines).at(-2);
     drawNear();
     drawMap();
@@ -130,7 +138,7 @@ export function comparePanel({ model, panel, guarded }) {
         ? choices({
             legend: text("whichPair"),
             look: "segments",
-            options: compared.pairs.map(([one, other], n) => [n, `${one + 1} – ${other + 1}`]),
+            options: compared.pairs.map(([one, other], n) => [n, `${numbers[one]} – ${numbers[other]}`]),
             chosen: shown.pair,
             onchoose: (pair) => { shown.pair = pair; drawCells(); },
           })
@@ -147,7 +155,7 @@ export function comparePanel({ model, panel, guarded }) {
   function table(a, b, cells) {
     const head = (word, chosen, scope) =>
       element("th", { scope, class: chosen ? "chosen" : undefined }, word);
-    const label = text("mapOf", { a: a + 1, b: b + 1 });
+    const label = text("mapOf", { a: numbers[a], b: numbers[b] });
     return element(
       "div",
       { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
@@ -184,13 +192,13 @@ export function comparePanel({ model, panel, guarded }) {
   }
 
   function asPython() {
-    const [first, second] = occurrences.positions;
+    const [first, second] = written().map((n) => occurrences.positions[n]);
     return [
       "from elmokit import Embedder",
       "from elmokit.analysis.comparison import cosine",
       "",
       `elmo = Embedder.${loading(model)}`,
-      `sentences = ${python(occurrences.words)}`,
+      `sentences = ${python(written().map((n) => occurrences.words[n]))}`,
       "first, second, *others = elmo.embed_layers(sentences)",
       "for layer in range(len(first)):",
       `    print(layer, cosine(first[layer, ${first}], second[layer, ${second}]))`,
@@ -204,7 +212,7 @@ export function comparePanel({ model, panel, guarded }) {
       "div",
       { class: "columns" },
       rows,
-      element("div", {}, element("h3", {}, text("howNear")), element("p", { class: "soft" }, text("howNearWhy")), element("br"), near),
+      element("div", {}, element("h3", {}, text("howNear")), element("p", { class: "soft" }, text("howNearWhy")), element("br"), error, near),
     ),
     section(text("everyWord"), text("everyWordWhy"), map),
     shareButtons(asPython, () => curl("/compare", body(false))),

@@ -1,6 +1,6 @@
 // Neighbours and Senses: what an index of occurrences knows, or how to make one.
 import { ask } from "./api.js";
-import { choices, drawn, element, found, later, lead, section } from "./elements.js";
+import { choices, drawn, element, found, later, lead, section, sentenceField } from "./elements.js";
 import { curl, pythonRequest, shareButtons, writeAddress } from "./sharing.js";
 import { number, text } from "./texts.js";
 
@@ -11,17 +11,7 @@ const noIndex = () => [
   element("pre", { tabindex: "0" }, "elmo neighbours build corpus.txt --split -o corpus.index\nelmo serve --index corpus.index"),
 ];
 
-// An answer that a node will show; where there is none, what it showed before is not left there.
-async function answerFor(node, path, body) {
-  try {
-    return await ask(path, body);
-  } catch (problem) {
-    if (problem.name !== "AbortError") node.replaceChildren();
-    throw problem;
-  }
-}
-
-export function neighboursPanel({ model, panel, values, guarded }) {
+export function neighboursPanel({ model, panel, values, guard }) {
   panel.append(lead("neighboursTitle", "neighboursLead"));
   if (!model.has_index) { panel.append(...noIndex()); return; }
   const state = {
@@ -31,7 +21,7 @@ export function neighboursPanel({ model, panel, values, guarded }) {
   };
   const chips = element("div");
   const nearest = element("div");
-  const input = element("input", { type: "text", value: state.sentence, oninput: () => { state.sentence = input.value; soon(); } });
+  const { error, guarded } = guard(nearest);
   const soon = later(300, () => guarded(read));
   const body = () => ({ sentence: state.sentence, position: state.position, top: 20, same_word: state.same });
   const which = choices({
@@ -60,32 +50,44 @@ export function neighboursPanel({ model, panel, values, guarded }) {
 
   async function compute() {
     writeAddress("neighbours", { sentence: state.sentence, at: state.position, same: Number(state.same) });
-    const { neighbours } = await answerFor(nearest, "/neighbours", body());
+    const { neighbours } = await ask("/neighbours", body());
     nearest.replaceChildren(neighbours.length ? found(neighbours) : text("nothingFound"));
   }
 
   panel.append(
-    element("div", { class: "fields" }, element("label", {}, element("span", {}, text("sentence", { n: 1 })), input)),
+    element(
+      "div",
+      { class: "fields" },
+      sentenceField(text("oneSentence"), state.sentence, (value) => { state.sentence = value; soon(); }),
+    ),
     chips,
-    element("section", {}, element("div", { class: "choosers" }, which), nearest),
+    element("section", {}, element("div", { class: "choosers" }, which), error, nearest),
     shareButtons(() => pythonRequest("/neighbours", body()), () => curl("/neighbours", body())),
   );
   guarded(read);
 }
 
-export function sensesPanel({ model, panel, values, guarded }) {
+export function sensesPanel({ model, panel, values, guard }) {
   panel.append(lead("sensesTitle", "sensesLead"));
   if (!model.has_index) { panel.append(...noIndex()); return; }
   const state = { word: values.get("word") ?? "bank" };
   const senseMap = element("div");
+  const { error, guarded } = guard(senseMap);
   const soon = later(300, () => guarded(compute));
   const input = element("input", { type: "text", value: state.word, oninput: () => { state.word = input.value.trim(); if (state.word) soon(); } });
   const body = () => ({ word: state.word });
 
   async function compute() {
     writeAddress("senses", body());
-    const { senses, points } = await answerFor(senseMap, "/senses", body());
-    senseMap.replaceChildren(map(points), ...senses.map(senseSection));
+    senseMap.replaceChildren(element("p", { class: "soft", role: "status" }, text("finding")));
+    const { senses, points, silhouette, occurrences = points.length } = await ask("/senses", body());
+    const facts = [text("sensesFound", { senses: senses.length, occurrences: number(occurrences) })];
+    if (Number.isFinite(silhouette)) facts.push(text("silhouette", { silhouette: number(silhouette, 2) }));
+    senseMap.replaceChildren(
+      element("p", { class: "soft" }, [...facts, text("sensesMapWhy")].join(" ")),
+      map(points),
+      ...senses.map(senseSection),
+    );
   }
 
   function senseSection({ number: n, occurrences, typical, examples }) {
@@ -112,7 +114,7 @@ export function sensesPanel({ model, panel, values, guarded }) {
 
   panel.append(
     element("div", { class: "fields" }, element("label", {}, element("span", {}, text("wordOf")), input)),
-    element("section", {}, senseMap),
+    element("section", {}, error, senseMap),
     shareButtons(() => pythonRequest("/senses", body()), () => curl("/senses", body())),
   );
   guarded(compute);

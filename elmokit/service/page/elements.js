@@ -89,6 +89,12 @@ export function slider({ label, value, least, most, step, shown, onslide }) {
   return { node, show: (next) => { input.value = next; output.value = shown(next); } };
 }
 
+// A box for a sentence, which goes on in the next line where it is long.
+export function sentenceField(label, value, onchange) {
+  const input = element("textarea", { rows: "1", value, oninput: () => onchange(input.value) });
+  return element("label", {}, element("span", {}, label), input);
+}
+
 export const lead = (title, words) =>
   element("div", { class: "lead" }, element("h2", {}, text(title)), element("p", {}, text(words)));
 

@@ -3,7 +3,7 @@ import { ask, readArrays } from "./api.js";
 import { drawModel } from "./drawing.js";
 import { bars, choices, element, found, lead, section } from "./elements.js";
 import { average, cosine, halves, length, mixAddress, mixed, restoreMix, wordAlone } from "./mixing.js";
-import { address, occurrences, pairs, split, usable } from "./occurrences.js";
+import { address, forgetEmpty, occurrences, pairs, split, usable } from "./occurrences.js";
 import { curl, loading, python, shareButtons, writeAddress } from "./sharing.js";
 import { mixSliders } from "./sliders.js";
 import { number, text } from "./texts.js";
@@ -11,11 +11,13 @@ import { number, text } from "./texts.js";
 const NEAREST = 10;
 const FROM_CORPUS = 20;
 
-export function layersPanel({ model, panel, values, guarded }) {
+export function layersPanel({ model, panel, values, guard }) {
   const count = model.layers;
   const mix = restoreMix(values, count);
   const places = element("div");
   const effect = element("div");
+  const { error, guarded } = guard(effect);
+  const search = guard();
   const drawing = drawModel(model.config);
   let sentences = null; // the layers of each
   let corpus = []; // occurrences of the index: { words, position, layers }
@@ -49,7 +51,7 @@ export function layersPanel({ model, panel, values, guarded }) {
     occurrences.positions[n] = position;
     if (n === 0) corpus = [];
     update();
-    if (n === 0) guarded(findInCorpus);
+    if (n === 0) search.guarded(findInCorpus);
   }
 
   function drawEffect() {
@@ -99,10 +101,11 @@ export function layersPanel({ model, panel, values, guarded }) {
   async function compute() {
     await split();
     if (!usable()) throw new Error(text("tooFew"));
+    forgetEmpty();
     drawPlaces();
     sentences = await layersOf(occurrences.words, "sentences");
     update();
-    await findInCorpus();
+    search.guarded(findInCorpus);
   }
 
   async function findInCorpus() {
@@ -156,9 +159,11 @@ export function layersPanel({ model, panel, values, guarded }) {
         {},
         element("h3", {}, text("whatBecomes")),
         element("p", { class: "soft" }, text("whatBecomesWhy")),
+        error,
         places,
         element("br"),
         effect,
+        search.error,
       ),
       section(text("drawing"), text("drawingWhy"), drawing.svg),
     ),

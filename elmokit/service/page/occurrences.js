@@ -43,8 +43,15 @@ function placeOf(words, kept, before, model) {
   return [find(before[kept]), find(model), nearest].find((place) => place >= 0);
 }
 
-export const usable = () =>
-  occurrences.words.length >= 2 && occurrences.words.every((list) => list.length > 0);
+// Which sentences have words; the others are left out.
+export const written = () => occurrences.words.flatMap((words, n) => (words.length ? [n] : []));
+
+export const usable = () => written().length >= 2;
+
+export function forgetEmpty() {
+  const kept = written();
+  for (const key of ["texts", "words", "positions"]) occurrences[key] = kept.map((n) => occurrences[key][n]);
+}
 
 export function pairs() {
   const found = [];

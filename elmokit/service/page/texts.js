@@ -18,6 +18,7 @@ export const TEXTS = {
     copied: "Copied",
     copyFailed: "The browser did not allow copying",
     keyTitle: "This service needs a key",
+    keyRefused: "The key was refused. Check it, and try again.",
     keyWhy: "It is kept for this visit only.",
     keyLabel: "API key",
     keyUse: "Use it",
@@ -29,6 +30,7 @@ export const TEXTS = {
     compareLead:
       "Layer 0 sees only the letters of a word, so there every occurrence is the same. The layers above have read the sentence: watch the occurrences drift apart where they mean different things.",
     sentence: "Sentence {n}",
+    oneSentence: "Sentence",
     chooseWord: "The word in sentence {n}",
     addSentence: "Add a sentence",
     removeSentence: "Remove sentence {n}",
@@ -74,7 +76,7 @@ export const TEXTS = {
     drawForward: "forward →",
     drawBackward: "← backward",
     drawCells: "{cells} cells → {size}",
-    drawMix: "γ Σ s_j h_j · {size}",
+    drawMix: "γ Σ sⱼ hⱼ · {size}",
     drawLayer: "layer {n}",
     drawLabel: "The model: characters, convolutions, highways, {layers} LSTM layers in two directions, and the mix of all layers",
     wordsTitle: "What does it expect?",
@@ -101,6 +103,7 @@ export const TEXTS = {
     bits: "{bits} bits",
     unknownWord: "unknown word",
     inAll: "{bits} bits in all, {each} per word and direction",
+    inOneDirection: "{bits} bits in all in this direction, {each} per word",
     noWords: "This model has no words to predict: its files came without a softmax.",
     neighboursTitle: "Words used the same way",
     neighboursLead: "Occurrences in a corpus that are nearest to a word in its sentence.",
@@ -110,6 +113,10 @@ export const TEXTS = {
     sensesTitle: "The senses of a word",
     sensesLead: "All occurrences of a word in a corpus, drawn so that those used alike are near each other.",
     noIndex: "No index of occurrences is loaded. Make one of your own text, then start the service with it:",
+    finding: "Looking for senses …",
+    sensesFound: "Senses: {senses}. Occurrences: {occurrences}.",
+    silhouette: "Silhouette {silhouette}: 1 where senses lie clearly apart, 0 where not at all.",
+    sensesMapWhy: "Each mark is an occurrence; examples of every sense are listed below the map.",
     sense: "Sense {n}",
     sensesMap: "Map of the occurrences of “{word}”",
     wordOf: "A word",
@@ -133,6 +140,7 @@ export const TEXTS = {
     copied: "복사했습니다",
     copyFailed: "브라우저가 복사를 허용하지 않았습니다",
     keyTitle: "이 서비스에는 키가 필요합니다",
+    keyRefused: "키가 거절되었습니다. 확인하고 다시 입력하세요.",
     keyWhy: "이번 방문 동안만 보관합니다.",
     keyLabel: "API 키",
     keyUse: "사용하기",
@@ -144,6 +152,7 @@ export const TEXTS = {
     compareLead:
       "0층은 단어의 글자만 보므로 어디에 나오든 벡터가 같습니다. 그 위의 층들은 문장을 읽었습니다. 뜻이 다른 곳에서 벡터가 멀어지는 것을 보세요.",
     sentence: "문장 {n}",
+    oneSentence: "문장",
     chooseWord: "문장 {n}의 단어",
     addSentence: "문장 추가",
     removeSentence: "문장 {n} 지우기",
@@ -156,11 +165,11 @@ export const TEXTS = {
     whichLayer: "층",
     sentences: "문장 {a} · {b}",
     tooFew: "문장을 둘 이상 적으세요.",
-    layersTitle: "층을 섞기",
+    layersTitle: "층 섞기",
     layersLead:
       "과제는 층 하나를 고르지 않고 각 층을 얼마나 쓸지 배웁니다. 문장마다 단어를 고르고 가중치를 움직여 어떻게 되는지 보세요.",
     mixKind: "가중치",
-    mixShared: "두 방향이 함께",
+    mixShared: "두 방향 공통",
     mixDirections: "방향마다 따로",
     weightOf: "{n}층의 w",
     weightToken: "i, 단어 그 자체",
@@ -177,11 +186,11 @@ export const TEXTS = {
     nearestWhy: "이 혼합에서의 코사인 순서로 늘어놓은 나머지 모든 단어입니다.",
     inCorpus: "말뭉치에서 “{word}”에 가까운 용례",
     inCorpusWhy: "색인이 찾은 용례를 이 혼합에서의 코사인 순서로 늘어놓았습니다.",
-    inSentence: "문장 {n}",
+    inSentence: "(문장 {n})",
     drawing: "속은 어떻게 생겼나",
     drawingWhy: "불러온 모델의 실제 크기입니다. 맨 아래 단어의 글자에서 맨 위 벡터까지 이어집니다.",
     drawCharacters: "글자 {positions}개 × {size}",
-    drawFilters: "필터 {count}개, 너비 {widths}글자, 자리마다 최댓값",
+    drawFilters: "필터 {count}개, 너비 {widths}글자, 자리 중 최댓값",
     drawTable: "단어 {count}개의 표",
     drawHighway: "하이웨이 {count}개, {size}",
     drawProjection: "사영 {from} → {to}",
@@ -189,7 +198,7 @@ export const TEXTS = {
     drawForward: "앞에서 →",
     drawBackward: "← 뒤에서",
     drawCells: "셀 {cells}개 → {size}",
-    drawMix: "γ Σ s_j h_j · {size}",
+    drawMix: "γ Σ sⱼ hⱼ · {size}",
     drawLayer: "{n}층",
     drawLabel: "모델: 글자, 합성곱, 하이웨이, 두 방향의 LSTM {layers}층, 모든 층의 혼합",
     wordsTitle: "무엇을 예상할까?",
@@ -203,12 +212,12 @@ export const TEXTS = {
     probability: "확률",
     forward: "앞에서",
     backward: "뒤에서",
-    prior: "사전",
+    prior: "사전 확률",
     word: "단어",
     endOfSentence: "문장이 끝남",
     beginOfSentence: "문장이 시작됨",
     notInVocabulary: "어휘에 없음",
-    surpriseTitle: "단어마다의 놀라움",
+    surpriseTitle: "단어별 놀라움",
     surpriseWhy: "정보량(비트): 각 단어 확률의 −log₂ 값입니다. 색이 진할수록 예상 밖입니다.",
     surpriseSentence: "온전한 문장",
     direction: "방향",
@@ -216,6 +225,7 @@ export const TEXTS = {
     bits: "{bits}비트",
     unknownWord: "모르는 단어",
     inAll: "모두 {bits}비트, 단어와 방향마다 {each}비트",
+    inOneDirection: "이 방향에서 모두 {bits}비트, 단어마다 {each}비트",
     noWords: "이 모델은 예측할 단어가 없습니다. 파일에 소프트맥스가 들어 있지 않습니다.",
     neighboursTitle: "쓰임이 같은 단어들",
     neighboursLead: "말뭉치에서 문장 속 단어와 가장 가까운 용례들입니다.",
@@ -225,6 +235,10 @@ export const TEXTS = {
     sensesTitle: "단어의 여러 뜻",
     sensesLead: "말뭉치에 나온 한 단어의 모든 용례를, 비슷하게 쓰인 것끼리 가깝도록 그렸습니다.",
     noIndex: "용례 색인을 불러오지 않았습니다. 가진 글로 색인을 만든 다음 그것으로 서비스를 시작하세요.",
+    finding: "뜻을 찾는 중 …",
+    sensesFound: "용례 {occurrences}개에서 뜻 {senses}개를 찾았습니다.",
+    silhouette: "실루엣 {silhouette}: 뜻이 뚜렷이 나뉘면 1, 전혀 나뉘지 않으면 0입니다.",
+    sensesMapWhy: "표시 하나가 용례 하나입니다. 뜻마다 예문이 지도 아래에 있습니다.",
     sense: "뜻 {n}",
     sensesMap: "“{word}” 용례의 지도",
     wordOf: "단어",
@@ -252,8 +266,13 @@ export function number(value, digits = 0) {
   return rounded.toLocaleString(language, form).replace("-", "−");
 }
 
-export const percent = (value) =>
-  value.toLocaleString(language, { style: "percent", maximumSignificantDigits: 3 });
+const LEAST_SHOWN = 0.0001;
+
+export function percent(value) {
+  const form = { style: "percent", minimumFractionDigits: 2, maximumFractionDigits: 2 };
+  const tiny = value > 0 && value < LEAST_SHOWN;
+  return (tiny ? "< " : "") + (tiny ? LEAST_SHOWN : value).toLocaleString(language, form);
+}
 
 // The service names layers in English: "layer 0 (static)", "layer 2 (top)", "average".
 export function layerName(name) {

@@ -1,6 +1,6 @@
 // Language model: odds of the next or the missing word, and how surprising each word is.
 import { ask } from "./api.js";
-import { bars, choices, element, later, lead, section } from "./elements.js";
+import { bars, choices, element, later, lead, sentenceField, section } from "./elements.js";
 import { curl, loading, python, shareButtons, writeAddress } from "./sharing.js";
 import { number, percent, text } from "./texts.js";
 
@@ -8,7 +8,7 @@ const EXAMPLE = "The cat is looking out of the ___ .";
 const SENTENCE = "The old man caught a fish and a telephone.";
 const MOST_BITS = 18;
 
-export function wordsPanel({ model, panel, values, guarded }) {
+export function wordsPanel({ model, panel, values, guard }) {
   const state = {
     prefix: values.get("text") ?? EXAMPLE,
     candidates: values.get("candidates") ?? "",
@@ -17,13 +17,15 @@ export function wordsPanel({ model, panel, values, guarded }) {
   };
   const odds = element("div");
   const surprise = element("div");
+  const predicting = guard(odds);
+  const scoring = guard(surprise);
   let place = null; // where the word is wanted: what is before and after it, or null
   let scored = null;
 
   const save = () =>
     writeAddress("words", { text: state.prefix, candidates: state.candidates, sentence: state.sentence });
-  const predictSoon = later(300, () => guarded(predict));
-  const scoreSoon = later(300, () => guarded(score));
+  const predictSoon = later(300, () => predicting.guarded(predict));
+  const scoreSoon = later(300, () => scoring.guarded(score));
 
   function body() {
     const candidates = state.candidates.split(",").map((word) => word.trim()).filter(Boolean);
@@ -87,7 +89,8 @@ export function wordsPanel({ model, panel, values, guarded }) {
   async function score() {
     save();
     scored = (await ask("/score", { texts: [state.sentence] })).sentences;
-    drawSurprise();
+    if (scored.length) drawSurprise();
+    else surprise.replaceChildren();
   }
 
   function drawSurprise() {
@@ -104,7 +107,8 @@ export function wordsPanel({ model, panel, values, guarded }) {
         );
       }),
     );
-    const total = scored.reduce((sum, sentence) => sum - logOf(sentence.total) / Math.LN2, 0);
+    const totalOf = { both: "total", forward: "total_forward", backward: "total_backward" }[state.direction];
+    const total = scored.reduce((sum, sentence) => sum - logOf(sentence[totalOf]) / Math.LN2, 0);
     const targets = scored.reduce((sum, sentence) => sum + sentence.words.length + 1, 0);
     surprise.replaceChildren(
       element(
@@ -120,8 +124,14 @@ export function wordsPanel({ model, panel, values, guarded }) {
       ),
       element("ul", { class: "surprise" }, items),
       element("br"),
-      element("p", { class: "soft" }, text("inAll", { bits: number(total, 1), each: number(total / targets / 2, 1) })),
+      element("p", { class: "soft" }, inAll(total, targets)),
     );
+  }
+
+  function inAll(total, targets) {
+    const both = state.direction === "both";
+    const each = number(total / targets / (both ? 2 : 1), 1);
+    return text(both ? "inAll" : "inOneDirection", { bits: number(total, 1), each });
   }
 
   function redrawWords() {
@@ -130,14 +140,8 @@ export function wordsPanel({ model, panel, values, guarded }) {
     surprise.firstChild.replaceWith(kept);
   }
 
-  const field = (label, key, soon) => {
-    const input = element("input", {
-      type: "text",
-      value: state[key],
-      oninput: () => { state[key] = input.value; soon(); },
-    });
-    return element("label", {}, element("span", {}, text(label)), input);
-  };
+  const field = (label, key, soon) =>
+    sentenceField(text(label), state[key], (value) => { state[key] = value; soon(); });
 
   function asPython() {
     const load = `lm = LanguageModel.${loading(model)}`;
@@ -167,15 +171,17 @@ export function wordsPanel({ model, panel, values, guarded }) {
   }
   panel.append(
     element("div", { class: "fields" }, field("prefix", "prefix", predictSoon), field("candidates", "candidates", predictSoon)),
-    element("section", {}, odds),
+    element("section", {}, predicting.error, odds),
     section(
       text("surpriseTitle"),
       text("surpriseWhy"),
       element("div", { class: "fields" }, field("surpriseSentence", "sentence", scoreSoon)),
       element("br"),
+      scoring.error,
       surprise,
     ),
     shareButtons(asPython, () => curl("/predict", body())),
   );
-  guarded(async () => { await predict(); await score(); });
+  predicting.guarded(predict);
+  scoring.guarded(score);
 }
