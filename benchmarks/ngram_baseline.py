@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from benchmarks.kneser_ney import KneserNey, Row
 from benchmarks.machine import describe
-from elmokit.bulk.summary import peak_memory
 from elmokit.directions import target_id
 from elmokit.errors import ElmoError
 from elmokit.prediction import PerplexitySums
@@ -34,6 +33,7 @@ from elmokit.pretraining.distributed import Group
 from elmokit.pretraining.prepared import BORDER, PreparedCorpus
 from elmokit.pretraining.pretrain import choose_vocabulary, read_corpus
 from elmokit.pretraining.report import Report
+from elmokit.process_memory import peak_memory
 from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
