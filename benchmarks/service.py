@@ -4,9 +4,10 @@
     python -m benchmarks.service bundled            one of them: bundled, original
     python -m benchmarks.service --soak 600         full load for ten minutes, answers checked
 
-The clients are processes of their own that ask for the vector of one sentence after another, over
+The clients are a process of their own; they ask for the vector of one sentence after another, over
 connections that they keep. Everything is measured in turns in one run: in bulk in this process;
-gathered, with the service as it is; alone, with a service that computes every request by itself.
+gathered, with the service as it is; one at a time, with a service that computes every request by
+itself. Linux only, for the memory of the service.
 The original size has random weights: speed does not depend on them.
 """
 
@@ -18,11 +19,12 @@ import base64
 import json
 import multiprocessing
 import resource
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -35,7 +37,6 @@ from benchmarks.text import real_sentences
 from elmokit import BiLM
 from elmokit.formats.native import SavedModel
 from elmokit.service import gathering
-from elmokit.service.limits import Limits
 from elmokit.service.served_model import ServedModel, load_model
 from elmokit.service.server import serve
 
@@ -82,32 +83,51 @@ class Load:
         return 1000 * float(np.quantile(self.latencies, share)) if self.latencies else 0.0
 
 
-@contextmanager
-def running(model: ServedModel, limits: Limits | None = None) -> Iterator[str]:
-    """The service of a model in a thread of this process."""
-    ready = threading.Event()
-    listening = serve(
-        lambda: model, port=0, limits=limits, on_ready=lambda address, model: ready.set()
-    )
-    thread = threading.Thread(target=listening.run)
-    thread.start()
-    ready.wait()
-    try:
-        yield listening.address
-    finally:
-        listening.server.should_exit = True
-        thread.join()
+class Running(NamedTuple):
+    """A service in a process of its own."""
+
+    address: str
+    process: int
+
+    @property
+    def resident_bytes(self) -> int:
+        """Its memory."""
+        pages = Path(f"/proc/{self.process}/statm").read_text().split()[1]
+        return int(pages) * resource.getpagesize()
 
 
 @contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """A service that computes each request by itself, as one without gathering would."""
-    before = gathering.COST_PER_TURN
-    gathering.COST_PER_TURN = 1  # which the first sentence fills
+def running(size: str, gathers: bool = True) -> Iterator[Running]:
+    """The service of a model in a process of its own, as `elmo serve` is one.
+
+    Two threads of one process that both compute have two teams of OpenMP, more threads than cores;
+    then these no longer wait for each other but sleep, and everything takes twice the time.
+    """
+    receiver, sender = context().Pipe(duplex=False)
+    process = context().Process(target=run_service, args=(sender, size, gathers))
+    process.start()
+    sender.close()  # so that a service which ends without a word is noticed
     try:
-        yield
+        yield Running(receiver.recv(), process.pid or 0)
     finally:
-        gathering.COST_PER_TURN = before
+        process.terminate()
+        process.join()
+
+
+def run_service(sender, size, gathers):  # type: ignore[no-untyped-def]
+    """The service's own process; one that does not gather computes each request by itself."""
+    if not gathers:
+        gathering.COST_PER_TURN = 1  # which the first sentence fills
+    serve(
+        lambda: model_of(size), port=0, on_ready=lambda address, model: sender.send(address)
+    ).run()
+
+
+def context() -> ForkServerContext:
+    """How processes are started: from one that has loaded PyTorch and computed nothing."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["benchmarks.embedding", "elmokit.service.server"])
+    return found
 
 
 def ask(
@@ -119,11 +139,9 @@ def ask(
     clients: int = CLIENTS,
 ) -> Load:
     """What clients in another process see that ask for so long, all at once."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.embedding", "elmokit.service.server"])
-    receiver, sender = context.Pipe(duplex=False)
+    receiver, sender = context().Pipe(duplex=False)
     arguments = (sender, address, list(texts), list(words), seconds, expected, clients)
-    process = context.Process(target=run_clients, args=arguments)
+    process = context().Process(target=run_clients, args=arguments)
     process.start()
     sender.close()  # so that clients which end without a word are noticed
     load = receiver.recv()
@@ -245,13 +263,13 @@ def measure(size: str, seconds: float, turns: int, count: int) -> None:
     counts = [len(words) for words in sentences]
     model.embedder.embed(sentences[:256])
     bulk, gathered, alone = 0.0, [], []
-    for _ in range(turns):
-        bulk = max(bulk, bulk_rate(model, sentences, seconds))
-        with running(model) as address:
-            ask(address, texts, counts, 1.0)  # packs weights, warms threads
-            gathered.append(ask(address, texts, counts, seconds))
-        with one_at_a_time(), running(model) as address:
-            alone.append(ask(address, texts, counts, seconds))
+    with running(size) as service, running(size, gathers=False) as plain:
+        for each in (service, plain):
+            ask(each.address, texts, counts, 1.0)  # packs weights, warms threads
+        for _ in range(turns):
+            bulk = max(bulk, bulk_rate(model, sentences, seconds))
+            gathered.append(ask(service.address, texts, counts, seconds))
+            alone.append(ask(plain.address, texts, counts, seconds))
     best = max(gathered, key=lambda load: load.words_per_second)
     single = max(alone, key=lambda load: load.words_per_second)
     print(f"| {size} | in bulk, this process | {bulk:,.0f} | | | | |")
@@ -285,11 +303,11 @@ def soak(seconds: float, count: int) -> None:
     memories: list[int] = []
     print("| seconds | words/s | p99 | failures | largest difference | memory |")
     print("|---|---|---|---|---|---|")
-    with running(model) as address:
+    with running("bundled") as service:
         started = time.perf_counter()
         while (passed := time.perf_counter() - started) < seconds:
-            load = ask(address, texts, counts, part, expected)
-            memories.append(resident())
+            load = ask(service.address, texts, counts, part, expected)
+            memories.append(service.resident_bytes)
             print(
                 f"| {passed + part:.0f} | {load.words_per_second:,.0f} | "
                 f"{load.percentile(0.99):.0f} ms | {load.failures} | {load.worst:.1e} | "
@@ -305,13 +323,6 @@ def soak(seconds: float, count: int) -> None:
     )
     if failures or worst > NEAR or growth > MOST_GROWTH:
         raise SystemExit(f"wanted: no failure, {NEAR:.0e} at most, {MOST_GROWTH:.0%} at most")
-
-
-def resident() -> int:
-    """Memory of this process, in bytes."""
-    from elmokit.service.metrics import resident_bytes
-
-    return resident_bytes() or 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
