@@ -23,7 +23,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -36,6 +39,7 @@ from benchmarks.machine import describe
 from benchmarks.text import real_sentences
 from elmokit import BiLM
 from elmokit.formats.native import SavedModel
+from elmokit.process_memory import give_back_large_blocks
 from elmokit.service import gathering
 from elmokit.service.served_model import ServedModel, load_model
 from elmokit.service.server import serve
@@ -87,12 +91,12 @@ class Running(NamedTuple):
     """A service in a process of its own."""
 
     address: str
-    process: int
+    process: BaseProcess
 
     @property
     def resident_bytes(self) -> int:
         """Its memory."""
-        pages = Path(f"/proc/{self.process}/statm").read_text().split()[1]
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * resource.getpagesize()
 
 
@@ -108,14 +112,15 @@ def running(size: str, gathers: bool = True) -> Iterator[Running]:
     process.start()
     sender.close()  # so that a service which ends without a word is noticed
     try:
-        yield Running(receiver.recv(), process.pid or 0)
+        yield Running(receiver.recv(), process)
     finally:
         process.terminate()
         process.join()
 
 
-def run_service(sender, size, gathers):  # type: ignore[no-untyped-def]
+def run_service(sender: Connection, size: str, gathers: bool) -> None:
     """The service's own process; one that does not gather computes each request by itself."""
+    give_back_large_blocks()
     if not gathers:
         gathering.COST_PER_TURN = 1  # which the first sentence fills
     serve(
@@ -123,6 +128,7 @@ def run_service(sender, size, gathers):  # type: ignore[no-untyped-def]
     ).run()
 
 
+@cache
 def context() -> ForkServerContext:
     """How processes are started: from one that has loaded PyTorch and computed nothing."""
     found = multiprocessing.get_context("forkserver")

@@ -1,4 +1,4 @@
-"""What keeps a process small that computes for hours: what it remembers, what it gives back."""
+"""What keeps a process small that computes for hours, and how large it was at most."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 SHAPES_REMEMBERED = 64
 """oneDNN keeps what it has made for 1,024 shapes of products unless told otherwise, and torch's
-layer above it for 1,024 too: 150 MB. To make it again costs about a millisecond, so whoever
+layer above it for 1,024 too: some 140 MB. To make it again costs about a millisecond, so whoever
 computes small batches of sentences of all lengths wants all of it; batches of like lengths need
 little of it."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
