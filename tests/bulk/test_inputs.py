@@ -342,6 +342,7 @@ def test_blank_lines_are_sentences_without_words_unless_split(tmp_path):
     assert words(file_of(tmp_path, "a.txt", "\n\r\n  \n")) == [[], [], []]
 
 
+@pytest.mark.filterwarnings("ignore:.*looks like raw text")
 @quick
 @given(text=any_text)
 def test_words_of_a_line_are_those_between_blanks(tmp_path_factory, text):
