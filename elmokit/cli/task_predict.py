@@ -128,10 +128,7 @@ def predict(
     from elmokit.tasks.items import items_of
     from elmokit.tasks.saved_task import config_of
 
-    if bool(input_file) == bool(questions):
-        raise click.UsageError("give INPUT, or questions (--question), and not both")
-    if predicates is not None and tagger is not None:
-        raise click.UsageError("give --predicates or --tagger, and not both")
+    check_asked(input_file, questions, predicates, tagger)
     if output is not None:
         check_answers(output, force)
     reading = config_of(folder)
@@ -148,6 +145,16 @@ def predict(
         items = with_predicates(items, trained, predicates, tagger, device)
     with Texts("predicting", quiet) as progress, Bytes("reading static vectors", quiet) as found:
         write(answers(trained, items, shown_as == "text", progress, found), output)
+
+
+def check_asked(
+    input_file: str | None, questions: tuple[str, ...], predicates: str | None, tagger: str | None
+) -> None:
+    """Refuse flags that contradict each other."""
+    if bool(input_file) == bool(questions):
+        raise click.UsageError("give INPUT, or questions (--question), and not both")
+    if predicates is not None and tagger is not None:
+        raise click.UsageError("give --predicates or --tagger, and not both")
 
 
 def check_answers(output: str, force: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from analysis.probes.small_texts import INDEX, TEST_KEYS
 from small_language_models import write_language_model
 from small_models import small_embedder
 
@@ -65,18 +66,6 @@ TEST_DATA = """\
 <wf lemma="``" pos=".">``</wf>
 <instance id="d.s.2" lemma="odd" pos="ADJ">odd</instance>
 </sentence></text></corpus>
-"""
-TEST_KEYS = """\
-d.s.0 bank%1:14:00::
-d.s.1 belong_to%2:42:00:: belong_to%2:42:02::
-d.s.2 odd%3:00:00::
-"""
-INDEX = """\
-bank%1:14:00:: 08420278 2 25
-bank%1:17:01:: 09213565 1 20
-belong_to%2:42:00:: 02756359 1 3
-odd%3:00:00:: 01894951 2 0
-odd%5:00:00:strange:00 00968010 1 2
 """
 
 

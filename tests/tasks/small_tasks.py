@@ -15,12 +15,16 @@ from small_models import small_bilm
 
 from elmokit import BiLM, Embedder
 from elmokit.config import CharacterEncoderConfig
+from elmokit.errors import ElmoError
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.tasks import results
 from elmokit.tasks.catalogue import task_config
+from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.results import TaskResult
 from elmokit.tasks.run import train_task
+from elmokit.tasks.task import AnyTask, TaskModel
 from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
 
 NAMES = {"spam": "csv", "sst": "txt", "ner": "conll", "pos": "conllu", "nli": "tsv"}
@@ -185,3 +189,18 @@ class Listening(Watcher):
 
     def epoch(self, report: EpochReport) -> None:
         self.epochs.append(report)
+
+
+def untrained(task: AnyTask) -> TaskModel[Any]:
+    """A task's network on features of characters alone, with the same random weights each time."""
+    torch.manual_seed(0)
+    inputs = TaskInputs(characters=CharacterFeatures(filters=6))
+    return TaskModel(inputs, task.make_network(inputs.sizes)).eval()
+
+
+def message_of(call: Any, *arguments: Any) -> str:
+    """What a call is refused with: one line."""
+    with pytest.raises(ElmoError) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)

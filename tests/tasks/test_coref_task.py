@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,11 @@ from tasks.small_tasks import (
     Listening,
     draw_nothing,
     embedder,
+    message_of,
     weights,
 )
 
-from elmokit.errors import ElmoError, ElmoWarning, InputError, StoppedError
+from elmokit.errors import ElmoWarning, InputError, StoppedError
 from elmokit.tasks import coref_task
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.character_features import CharacterFeatures
@@ -75,13 +75,6 @@ def document(text: str, *clusters: tuple[tuple[int, int], ...]) -> Document:
 
 
 ANN = document("Ann sleeps ./she dreams ./a dog barks", ((0, 1), (3, 4)), ((6, 8),))
-
-
-def message_of(call: Callable[..., Any], *arguments: Any) -> str:
-    with pytest.raises(ElmoError) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # Data

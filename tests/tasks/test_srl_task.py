@@ -9,21 +9,18 @@ from typing import Any
 import pytest
 import torch
 from tasks.small_srl import LEARNING, sentence, srl_config, train_srl, write_roles
-from tasks.small_tasks import Interrupting, draw_nothing, embedder, weights
+from tasks.small_tasks import Interrupting, draw_nothing, embedder, message_of, untrained, weights
 
-from elmokit.errors import ElmoError, StoppedError
+from elmokit.errors import StoppedError
 from elmokit.tasks import srl_task
 from elmokit.tasks.batches import size_of
-from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.evaluation import evaluate
 from elmokit.tasks.files.lines import Line
-from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.items import ItemSettings, items_of
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.srl.predictions import FoundArgument, FoundPredicate, RolePrediction
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
 from elmokit.tasks.srl_task import RoleGuess, SrlTask
-from elmokit.tasks.task import TaskModel
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT = load_tokenizer("default")
@@ -39,19 +36,6 @@ def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def small_task(*examples: RoleSentence, **settings: Any) -> SrlTask:
     return SrlTask(srl_config(**settings), SrlTask.labels_of(examples or (SOLD,)))
-
-
-def small_model(task: SrlTask) -> TaskModel[Any]:
-    torch.manual_seed(0)
-    inputs = TaskInputs(characters=CharacterFeatures(filters=6))
-    return TaskModel(inputs, task.make_network(inputs.sizes)).eval()
-
-
-def message_of(call: Any, *arguments: Any) -> str:
-    with pytest.raises(ElmoError) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # Examples
@@ -100,7 +84,7 @@ def test_the_same_sentence_is_held_out_wherever_it_stands() -> None:
 
 def test_batch_mates_do_not_change_guesses() -> None:
     task = small_task()
-    model = small_model(task)
+    model = untrained(task)
     together = task.guess(model, [SOLD, FLAT])
     assert together == [*task.guess(model, [SOLD]), *task.guess(model, [FLAT])]
     assert [len(tags) for tags in together[0].tags] == [5, 5]
@@ -109,7 +93,7 @@ def test_batch_mates_do_not_change_guesses() -> None:
 
 def test_predicates_are_tagged_some_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     task = small_task()
-    model = small_model(task)
+    model = untrained(task)
     at_once = task.guess(model, [SOLD, SOLD, SOLD])
     monkeypatch.setattr(srl_task, "WORDS_AT_ONCE", 12)
     assert task.guess(model, [SOLD, SOLD, SOLD]) == at_once
@@ -117,7 +101,7 @@ def test_predicates_are_tagged_some_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_loss_of_sentences_without_a_predicate_is_that_of_finding_none() -> None:
     task = small_task()
-    model = small_model(task)
+    model = untrained(task)
     words = model.inputs([FLAT.words])
     p_none = (1 - model.network.find(words).sigmoid()).log()
     torch.testing.assert_close(task.loss(model, [FLAT]), -p_none.mean())
@@ -125,7 +109,7 @@ def test_the_loss_of_sentences_without_a_predicate_is_that_of_finding_none() -> 
 
 def test_the_loss_is_minus_log_p_of_the_right_tags() -> None:
     task = small_task()
-    model = small_model(task)
+    model = untrained(task)
     words = model.inputs([SOLD.words])
     odds = model.network.find(words)[0]
     right = torch.tensor([0.0, 1.0, 0.0, 0.0, 1.0])

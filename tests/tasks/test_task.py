@@ -4,19 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from tasks.small_tasks import config, write_examples
+from tasks.small_tasks import config, message_of, untrained, write_examples
 
-from elmokit.errors import ElmoError, InputError
-from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.errors import InputError
 from elmokit.tasks.config import FilesConfig
 from elmokit.tasks.examples import PairExample, TaggedSentence, TextExample
-from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.kinds import KINDS
 from elmokit.tasks.label_tasks import PairTask, TextTask
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.tag_task import TagTask, types_of
-from elmokit.tasks.task import AnyTask, TaskModel, file_settings, words_of
+from elmokit.tasks.task import AnyTask, file_settings, words_of
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT, BLANKS = load_tokenizer("default"), load_tokenizer("whitespace")
@@ -34,19 +31,6 @@ SPEECH = sentence("the dog runs", "DET NOUN VERB")
 
 def tagging(*examples: TaggedSentence, **settings: Any) -> TagTask:
     return TagTask(config("ner", settings), TagTask.labels_of(examples))
-
-
-def model_of(task: AnyTask) -> TaskModel[Any]:
-    torch.manual_seed(0)
-    inputs = TaskInputs(characters=CharacterFeatures(filters=6))
-    return TaskModel(inputs, task.make_network(inputs.sizes)).eval()
-
-
-def message_of(call: Any, *arguments: Any) -> str:
-    with pytest.raises(ElmoError) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # Labels
@@ -150,7 +134,7 @@ def test_columns_are_named_in_one_way_for_every_format() -> None:
 def test_probabilities_of_classes_sum_to_one() -> None:
     task = TextTask(config("spam"), Labels(("ham", "spam", "other")))
     examples = [TextExample(("a", "b"), None, PLACE), TextExample(("c",), None, PLACE)]
-    for prediction in task.predict(model_of(task), examples):
+    for prediction in task.predict(untrained(task), examples):
         assert sum(prediction.probabilities.values()) == pytest.approx(1)
         assert prediction.label == max(prediction.probabilities, key=prediction.probabilities.get)
 
@@ -159,7 +143,7 @@ def test_probabilities_of_classes_sum_to_one() -> None:
 @pytest.mark.parametrize("example", [IOB1, SPEECH])
 def test_probabilities_of_each_words_tags_sum_to_one(example: TaggedSentence, crf: bool) -> None:
     task = tagging(example, **{"network.crf": crf})
-    [prediction] = task.predict(model_of(task), [example])
+    [prediction] = task.predict(untrained(task), [example])
     assert len(prediction.tags) == len(prediction.probabilities) == len(example.words)
     for each in prediction.probabilities:
         assert sum(each.values()) == pytest.approx(1, abs=1e-5)
@@ -167,14 +151,14 @@ def test_probabilities_of_each_words_tags_sum_to_one(example: TaggedSentence, cr
 
 def test_entities_are_predicted_as_bio() -> None:
     task = tagging(IOB1)
-    [prediction] = task.predict(model_of(task), [IOB1])
+    [prediction] = task.predict(untrained(task), [IOB1])
     assert set(prediction.probabilities[0]) == {"O", "B-LOC", "I-LOC", "B-PER", "I-PER"}
     assert set(prediction.tags) <= set(prediction.probabilities[0])
 
 
 def test_guesses_of_entities_are_legal_however_bad_the_network() -> None:
     task = tagging(IOB1)
-    [guess] = task.guess(model_of(task), [IOB1])
+    [guess] = task.guess(untrained(task), [IOB1])
     assert task.prepare([TaggedSentence(IOB1.words, guess, PLACE)])[0].tags == guess
 
 
@@ -207,7 +191,7 @@ def test_raw_text_is_tagged_sentence_by_sentence_and_entities_know_their_place()
 def test_words_have_no_offsets_and_parts_of_speech_no_entities() -> None:
     task = tagging(SPEECH)
     given = task.given(["the", "dog"], DEFAULT, PLACE)
-    joined = task.joined(given, task.predict(model_of(task), given.examples))
+    joined = task.joined(given, task.predict(untrained(task), given.examples))
     assert (joined.offsets, joined.entities) == (None, None)
     assert set(joined.to_dict()) == {"words", "tags", "probabilities"}
 
