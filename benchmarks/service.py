@@ -45,7 +45,7 @@ from elmokit.service.served_model import ServedModel, load_model
 from elmokit.service.server import serve
 
 CLIENTS = 64
-SECONDS = 8.0
+SECONDS = 16.0
 TURNS = 3
 SENTENCES = 4096
 SENTENCES_PER_CALL = 512

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, Precision
 from elmokit.errors import InputError
+from elmokit.model.both_directions import run_each
 from elmokit.model.character_encoder import CharacterEncoder
 from elmokit.model.lstm import LSTMStack, LSTMState
 from elmokit.model.packing import Packing, pack
@@ -162,21 +164,22 @@ class BiLM(nn.Module):
         flat = (token_vectors * mask[:, :, None]).flatten(0, 1)
         vectors = flat.new_zeros(self.config.layer_count, batch * words, 2 * size)
         vectors[0] = torch.cat([flat, flat], dim=-1)
-        after = [
-            run_direction(lstm, flat, positions, packing, old, vectors[1:, :, half], precision)
-            if name in directions
-            else old
-            for name, lstm, positions, old, half in zip(
+        runs = {
+            name: partial(run_direction, lstm, flat, positions, packing, old, result, precision)
+            for name, lstm, positions, old, result in zip(
                 BOTH,
                 (self.forward_lstm, self.backward_lstm),
                 (packing.forward, packing.backward),
                 before,
-                (slice(0, size), slice(size, None)),
+                (vectors[1:, :, :size], vectors[1:, :, size:]),
                 strict=True,
             )
-        ]
+            if name in directions
+        }
+        states = run_each(list(runs.values()), batch, flat.device)
+        after = before._replace(**dict(zip(runs, states, strict=True)))
         layers = Layers(vectors.view(self.config.layer_count, batch, words, 2 * size), mask)
-        return BiLMOutput(layers, keep_other_rows(BiLMState(*after), state))
+        return BiLMOutput(layers, keep_other_rows(after, state))
 
     def state_of_rows(self, state: BiLMState | None, rows: int, like: Tensor) -> BiLMState:
         """The state of the first `rows` rows; rows that are new start from zeros."""

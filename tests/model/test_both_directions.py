@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from small_models import small_bilm
+
+from elmokit import batch_to_ids
+from elmokit.model import both_directions
+from elmokit.model.both_directions import FEWEST_ROWS, run_each
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def two_cores() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def name_of_thread() -> str:
+    return threading.current_thread().name
+
+
+def threads_used(rows: int = FEWEST_ROWS, runs: int = 2) -> set[str]:
+    return set(run_each([name_of_thread] * runs, rows, CPU))
+
+
+def meet(barrier: threading.Barrier) -> int:
+    return barrier.wait(timeout=10)
+
+
+@torch.no_grad()
+def test_the_runs_go_on_at_the_same_time_with_one_core_each():
+    barrier = threading.Barrier(2)
+    assert sorted(run_each([lambda: meet(barrier)] * 2, FEWEST_ROWS, CPU)) == [0, 1]
+    assert run_each([torch.get_num_threads] * 2, FEWEST_ROWS, CPU) == [1, 1]
+
+
+@torch.no_grad()
+def test_the_caller_and_later_threads_keep_their_cores():
+    both_directions.threads.cache_clear()
+    run_each([name_of_thread] * 2, FEWEST_ROWS, CPU)
+    seen = []
+    later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    later.start()
+    later.join()
+    assert [torch.get_num_threads(), *seen] == [2, 2]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("rows", "runs", "cores"), [(FEWEST_ROWS - 1, 2, 2), (FEWEST_ROWS, 1, 2), (FEWEST_ROWS, 2, 1)]
+)
+def test_one_after_the_other_where_nothing_is_won(rows, runs, cores):
+    torch.set_num_threads(cores)
+    assert threads_used(rows, runs) == {name_of_thread()}
+
+
+def test_one_after_the_other_where_a_thread_would_not_know_what_is_set():
+    assert threads_used() == {name_of_thread()}  # gradients are wanted
+    with torch.no_grad():
+        assert name_of_thread() not in threads_used()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert threads_used() == {name_of_thread()}
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_results_are_those_of_one_after_the_other(mode, monkeypatch):
+    bilm = small_bilm()
+    ids = batch_to_ids([["word"] * (1 + n % 7) for n in range(FEWEST_ROWS)])
+    with mode():
+        together = bilm(ids)
+        monkeypatch.setattr(both_directions, "FEWEST_ROWS", FEWEST_ROWS + 1)
+        apart = bilm(ids)
+    assert torch.equal(together.layers.vectors, apart.layers.vectors)
+    for one, other in zip(together.state, apart.state, strict=True):
+        assert all(map(torch.equal, one, other))
+
+
+@torch.no_grad()
+def test_an_error_in_one_of_them_is_raised():
+    def fail() -> str:
+        raise MemoryError("no room")
+
+    with pytest.raises(MemoryError, match="no room"):
+        run_each([name_of_thread, fail], FEWEST_ROWS, CPU)
+
+
+def send_threads_used(sender: multiprocessing.connection.Connection) -> None:
+    with torch.no_grad():
+        torch.set_num_threads(2)
+        sender.send(len(threads_used()))
+
+
+@torch.no_grad()
+def test_a_forked_process_has_threads_of_its_own():
+    threads_used()
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=send_threads_used, args=(sender,))
+    child.start()
+    assert receiver.poll(30), "the child waits for threads that only its parent has"
+    child.join(30)
+    assert child.exitcode == 0
