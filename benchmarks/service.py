@@ -39,7 +39,7 @@ from benchmarks.machine import describe
 from benchmarks.text import real_sentences
 from elmokit import BiLM
 from elmokit.formats.native import SavedModel
-from elmokit.process_memory import give_back_large_blocks
+from elmokit.process_memory import BLOCK_OF_A_FEW_SENTENCES, give_back_large_blocks
 from elmokit.service import gathering
 from elmokit.service.served_model import ServedModel, load_model
 from elmokit.service.server import serve
@@ -120,7 +120,7 @@ def running(size: str, gathers: bool = True) -> Iterator[Running]:
 
 def run_service(sender: Connection, size: str, gathers: bool) -> None:
     """The service's own process; one that does not gather computes each request by itself."""
-    give_back_large_blocks()
+    give_back_large_blocks(BLOCK_OF_A_FEW_SENTENCES)
     if not gathers:
         gathering.COST_PER_TURN = 1  # which the first sentence fills
     serve(

@@ -15,7 +15,12 @@ computes small batches of sentences of all lengths wants all of it; batches of l
 little of it."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
-M_MMAP_THRESHOLD = -3  # of malloc.h
+BLOCK_OF_A_FEW_SENTENCES = 8 << 20
+"""What a step of a service's batch needs; to have it given anew by the system each time would cost
+a model of the original size a seventh of its speed."""
+KEPT = 8
+"""How many such blocks may stay free at the end of the heap."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 STATUS_FILE = Path("/proc/self/status")  # of Linux
 
 
@@ -25,13 +30,15 @@ def remember_few_shapes() -> None:
         os.environ.setdefault(name, str(SHAPES_REMEMBERED))
 
 
-def give_back_large_blocks() -> None:
-    """Have the C library give blocks of a megabyte or more back to the system at once.
+def give_back_large_blocks(size: int = LARGE_BLOCK) -> None:
+    """Have the C library give blocks of this size or more back to the system at once.
 
     It learns to keep ever larger blocks for later use. Those of batches differ in size, so they
     leave holes. Where it is not GNU's library, it stays as it is.
     """
-    _call("mallopt", M_MMAP_THRESHOLD, LARGE_BLOCK)
+    _call("mallopt", M_MMAP_THRESHOLD, size)
+    # Once the first is set, this one would be 128 kB: every step would return its memory.
+    _call("mallopt", M_TRIM_THRESHOLD, KEPT * size)
 
 
 def give_back_free_memory() -> None:

@@ -20,7 +20,7 @@ from elmokit.cli.options import (
 )
 from elmokit.errors import InputError
 from elmokit.plurals import counted
-from elmokit.process_memory import give_back_large_blocks
+from elmokit.process_memory import BLOCK_OF_A_FEW_SENTENCES, give_back_large_blocks
 
 if TYPE_CHECKING:
     from elmokit.service.limits import Limits
@@ -101,7 +101,7 @@ def serve(**flags: Any) -> None:
       elmo serve
       elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
     """
-    give_back_large_blocks()
+    give_back_large_blocks(BLOCK_OF_A_FEW_SENTENCES)
     check_installed()
     try:
         run_service(**flags)
