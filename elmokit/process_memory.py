@@ -13,6 +13,9 @@ SHAPES_REMEMBERED = 64
 layer above it for 1,024 too: some 140 MB. To make it again costs about a millisecond, so whoever
 computes small batches of sentences of all lengths wants all of it; batches of like lengths need
 little of it."""
+SHAPES_OF_A_SERVICE = 256
+"""Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows; each
+of the threads that compute keeps its own."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
 BLOCK_OF_A_FEW_SENTENCES = 8 << 20
@@ -24,10 +27,10 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 STATUS_FILE = Path("/proc/self/status")  # of Linux
 
 
-def remember_few_shapes() -> None:
+def remember_few_shapes(count: int = SHAPES_REMEMBERED) -> None:
     """Bound what is kept of shapes of products already met; to be called before torch is loaded."""
     for name in CAPACITIES:
-        os.environ.setdefault(name, str(SHAPES_REMEMBERED))
+        os.environ.setdefault(name, str(count))
 
 
 def give_back_large_blocks(size: int = LARGE_BLOCK) -> None:

@@ -20,7 +20,12 @@ from elmokit.cli.options import (
 )
 from elmokit.errors import InputError
 from elmokit.plurals import counted
-from elmokit.process_memory import BLOCK_OF_A_FEW_SENTENCES, give_back_large_blocks
+from elmokit.process_memory import (
+    BLOCK_OF_A_FEW_SENTENCES,
+    SHAPES_OF_A_SERVICE,
+    give_back_large_blocks,
+    remember_few_shapes,
+)
 
 if TYPE_CHECKING:
     from elmokit.service.limits import Limits
@@ -102,6 +107,7 @@ def serve(**flags: Any) -> None:
       elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
     """
     give_back_large_blocks(BLOCK_OF_A_FEW_SENTENCES)
+    remember_few_shapes(SHAPES_OF_A_SERVICE)
     check_installed()
     try:
         run_service(**flags)
