@@ -13,9 +13,9 @@ SHAPES_REMEMBERED = 64
 layer above it for 1,024 too: some 140 MB. To make it again costs about a millisecond, so whoever
 computes small batches of sentences of all lengths wants all of it; batches of like lengths need
 little of it."""
-SHAPES_OF_A_SERVICE = 256
-"""Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows; each
-of the threads that compute keeps its own."""
+SHAPES_OF_A_SERVICE = 160
+"""Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows, with two
+products in each; every thread that computes keeps its own."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
 BLOCK_OF_A_FEW_SENTENCES = 8 << 20

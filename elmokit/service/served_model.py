@@ -21,6 +21,9 @@ from elmokit.service.index import Index, open_index
 
 FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
+FIRST_SENTENCES = [["word"] * length for length in range(1, 65)]
+"""Read then too: a step of every number of rows up to 64, so that its products are made before
+anybody waits for them, and memory is as large at once as it will be."""
 UNUSUAL_WORDS = ["", "\0", "\ud800", "<S>", "x" * 1000]
 """One of each kind that a model remarks on."""
 
@@ -59,6 +62,7 @@ class ServedModel:
         )
         parameters = parameter_count(saved.weights)
         embedder.encode([FIRST_TEXT])
+        embedder.embed(FIRST_SENTENCES)
         make_all_remarks(embedder.note_words)
         try:
             words = LanguageModel(bilm, saved.vocabulary, tokenizer=splitting)
