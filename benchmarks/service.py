@@ -40,7 +40,7 @@ from benchmarks.text import real_sentences
 from elmokit import BiLM
 from elmokit.formats.native import SavedModel
 from elmokit.process_memory import (
-    BLOCK_OF_A_FEW_SENTENCES,
+    LARGE_BLOCK,
     SHAPES_OF_A_SERVICE,
     give_back_large_blocks,
     remember_few_shapes,
@@ -127,12 +127,16 @@ def running(size: str, gathers: bool = True) -> Iterator[Running]:
 
 def run_service(sender: Connection, size: str, gathers: bool) -> None:
     """The service's own process; one that does not gather computes each request by itself."""
-    give_back_large_blocks(BLOCK_OF_A_FEW_SENTENCES)
+    give_back_large_blocks()
     if not gathers:
         gathering.COST_PER_TURN = 1  # which the first sentence fills
-    serve(
-        lambda: model_of(size), port=0, on_ready=lambda address, model: sender.send(address)
-    ).run()
+
+    def load() -> ServedModel:
+        model = model_of(size)
+        give_back_large_blocks(max(LARGE_BLOCK, 2 * model.bytes_of_a_step))
+        return model
+
+    serve(load, port=0, on_ready=lambda address, model: sender.send(address)).run()
 
 
 @cache

@@ -14,13 +14,10 @@ layer above it for 1,024 too: some 140 MB. To make it again costs about a millis
 computes small batches of sentences of all lengths wants all of it; batches of like lengths need
 little of it."""
 SHAPES_OF_A_SERVICE = 160
-"""Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows, with two
-products in each; every thread that computes keeps its own."""
+"""Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows, each with
+two products; every thread that computes keeps its own."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
-BLOCK_OF_A_FEW_SENTENCES = 8 << 20
-"""What a step of a service's batch needs; to have it given anew by the system each time would cost
-a model of the original size a seventh of its speed."""
 KEPT = 8
 """How many such blocks may stay free at the end of the heap."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
@@ -37,7 +34,7 @@ def give_back_large_blocks(size: int = LARGE_BLOCK) -> None:
     """Have the C library give blocks of this size or more back to the system at once.
 
     It learns to keep ever larger blocks for later use. Those of batches differ in size, so they
-    leave holes. Where it is not GNU's library, it stays as it is.
+    leave holes. Where it is not GNU's library, it stays as it is. The last call counts.
     """
     _call("mallopt", M_MMAP_THRESHOLD, size)
     # Once the first is set, this one would be 128 kB: every step would return its memory.

@@ -12,7 +12,12 @@ import pytest
 import torch
 
 from elmokit import Embedder, LanguageModel
-from elmokit.bundled import BUNDLED_MODELS, ENGLISH_SMALL, bundled_folder
+from elmokit.bundled import (
+    BUNDLED_MODELS,
+    ENGLISH_SMALL,
+    ENGLISH_SMALL_WORD2VEC,
+    bundled_folder,
+)
 from elmokit.conversion import convert_model
 from elmokit.errors import FormatError, InputError
 from elmokit.formats.json_files import read_object
@@ -90,9 +95,28 @@ def test_weights_that_are_missing_are_named(copied: Path) -> None:
 
 def test_folders_are_those_named_and_small() -> None:
     shipped = [path for path in bundled_folder(ENGLISH_SMALL).parent.iterdir() if path.is_dir()]
-    assert {path.name for path in shipped} - {"__pycache__"} == set(BUNDLED_MODELS)
+    named = {*BUNDLED_MODELS, ENGLISH_SMALL_WORD2VEC}
+    assert {path.name for path in shipped} - {"__pycache__"} == named
     for name in BUNDLED_MODELS:
-        assert sum(file.stat().st_size for file in bundled_folder(name).iterdir()) <= MOST_BYTES
+        assert bytes_of(name) <= MOST_BYTES
+    assert bytes_of(ENGLISH_SMALL_WORD2VEC) <= 10_000_000
+
+
+def bytes_of(name: str) -> int:
+    return sum(file.stat().st_size for file in bundled_folder(name).iterdir())
+
+
+def test_word2vec_is_read_without_gensim_and_knows_its_neighbours() -> None:
+    program = """
+import sys
+sys.modules["gensim"] = None  # an import of it fails
+from elmokit.static.vectors import StaticVectors
+vectors = StaticVectors.load()
+print(*(word for word, _ in vectors.neighbours("river", top=10)))
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert {"creek", "lake", "rivers", "tributary", "valley"} & set(found.stdout.split())
 
 
 def test_weights_are_stored_in_half_precision() -> None:

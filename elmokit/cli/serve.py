@@ -21,7 +21,7 @@ from elmokit.cli.options import (
 from elmokit.errors import InputError
 from elmokit.plurals import counted
 from elmokit.process_memory import (
-    BLOCK_OF_A_FEW_SENTENCES,
+    LARGE_BLOCK,
     SHAPES_OF_A_SERVICE,
     give_back_large_blocks,
     remember_few_shapes,
@@ -106,7 +106,7 @@ def serve(**flags: Any) -> None:
       elmo serve
       elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
     """
-    give_back_large_blocks(BLOCK_OF_A_FEW_SENTENCES)
+    give_back_large_blocks()
     remember_few_shapes(SHAPES_OF_A_SERVICE)
     check_installed()
     try:
@@ -152,9 +152,11 @@ def run_service(
         from elmokit.service.served_model import load_model
 
         with Bytes("fetching", quiet) as progress:
-            return load_model(
+            model = load_model(
                 **flags, precision=precision, device=device, index=index, progress=progress
             )
+        give_back_large_blocks(max(LARGE_BLOCK, 2 * model.bytes_of_a_step))
+        return model
 
     serve_model(
         load,

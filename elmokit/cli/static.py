@@ -33,12 +33,11 @@ def static() -> None:
     """Static vectors: one for a word, whatever it means in its sentence.
 
     FILE is GloVe's or word2vec's text, word2vec's or fastText's .bin, each plain or .gz, or a
-    .safetensors of ours. Without it: the bundled word2vec, where an
-    installation has one.
+    .safetensors of ours. Without it: the bundled word2vec.
 
     \b
     Example:
-      elmo static neighbours glove.6B.50d.txt.gz bank
+      elmo static neighbours bank
       elmo static analogy glove.6B.50d.txt.gz "king - man + woman"
       elmo static train news.txt.gz -o vectors.safetensors
     """
