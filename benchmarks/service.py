@@ -56,8 +56,8 @@ SENTENCES = 4096
 SENTENCES_PER_CALL = 512
 NEAR = 1e-5
 MOST_GROWTH = 0.05
-WARM_UP = 2
-"""Minutes until nearly every shape of product has been met."""
+WARM_UP = 4
+"""Minutes until the caches of words and of shapes of products are full; every minute is printed."""
 
 
 class Wanted(NamedTuple):

@@ -14,8 +14,8 @@ layer above it for 1,024 too: some 140 MB. To make it again costs about a millis
 computes small batches of sentences of all lengths wants all of it; batches of like lengths need
 little of it."""
 SHAPES_OF_A_SERVICE = 160
-"""Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows, each with
-two products; every thread that computes keeps its own."""
+"""Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows, and two
+products in each; every thread that computes keeps its own."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
 KEPT = 8
