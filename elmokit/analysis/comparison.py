@@ -72,7 +72,7 @@ def compare_occurrences(
     pairs = tuple(combinations(range(len(occurrences)), 2))
     cosines: dict[str, tuple[float | None, ...]] = {}
     if static is not None:
-        cosines[static_row(static)] = static_cosines(static, occurrences, pairs)
+        cosines |= static_cosines(static, occurrences, pairs)
     for layer, of_layer in layers_of(embedder):
         values = [of_layer(one) for one in vectors]
         cosines[layer] = tuple(cosine(values[first], values[second]) for first, second in pairs)
@@ -99,11 +99,12 @@ def static_row(static: StaticVectors) -> str:
 
 def static_cosines(
     static: StaticVectors, occurrences: Sequence[Occurrence], pairs: Sequence[tuple[int, int]]
-) -> tuple[float | None, ...]:
-    """The cosine of each pair of words; None where one of them has no static vector."""
+) -> dict[str, tuple[float | None, ...]]:
+    """The row of some static vectors, by name; None where a word of a pair has no vector."""
     found = [static.find(one.word) for one in occurrences]
     both = ((found[first], found[second]) for first, second in pairs)
-    return tuple(None if a is None or b is None else cosine(a, b) for a, b in both)
+    cosines = tuple(None if a is None or b is None else cosine(a, b) for a, b in both)
+    return {static_row(static): cosines}
 
 
 def find_occurrence(word: str, words: Sequence[str], number: int) -> Occurrence:

@@ -43,6 +43,12 @@ if TYPE_CHECKING:
     help="What elmo neighbours build has made: neighbours and senses are found in it.",
 )
 @click.option(
+    "--static",
+    metavar="FILE",
+    help="Static vectors to compare with: GloVe's, word2vec's, fastText's; or none. Without it: "
+    "the bundled ones of English.",
+)
+@click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
@@ -121,6 +127,7 @@ def run_service(
     device: str | None,
     threads: int | None,
     index: str | None,
+    static: str | None,
     host: str,
     port: int,
     api_key: str | None,
@@ -148,12 +155,18 @@ def run_service(
     use_threads(threads)
 
     def load() -> ServedModel:
+        from elmokit.cli.compare import load_static
         from elmokit.cli.progress import Bytes
         from elmokit.service.served_model import load_model
 
         with Bytes("fetching", quiet) as progress:
             model = load_model(
-                **flags, precision=precision, device=device, index=index, progress=progress
+                **flags,
+                precision=precision,
+                device=device,
+                index=index,
+                static=load_static(static),
+                progress=progress,
             )
         give_back_large_blocks(max(LARGE_BLOCK, 2 * model.bytes_of_a_step))
         return model

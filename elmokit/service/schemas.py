@@ -274,7 +274,10 @@ class Compared(BaseModel):
     sentences: list[list[str]]
     positions: list[int]
     pairs: list[tuple[int, int]]
-    cosines: dict[str, list[float]] = Field(description="For each layer, that of each pair.")
+    cosines: dict[str, list[float | None]] = Field(
+        description="For each layer, that of each pair; before them a row of static vectors where "
+        "there are such, with null for words that have none."
+    )
     maps: list[dict[str, list[list[float]]]] | None = Field(
         None, description="For each pair and layer: words of the first by words of the second."
     )

@@ -18,6 +18,7 @@ from elmokit.formats.native import SavedModel, parameter_count
 from elmokit.language_model import LanguageModel
 from elmokit.model.bilm import BiLM
 from elmokit.service.index import Index, open_index
+from elmokit.static.vectors import StaticVectors
 
 FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
@@ -39,6 +40,8 @@ class ServedModel:
     why_no_words: str = ""
     """What to tell who asks for words, where there is no language model."""
     index: Index | None = None
+    static: StaticVectors | None = None
+    """What a word is without its sentence, to compare with."""
 
     @classmethod
     def of(
@@ -102,6 +105,7 @@ def load_model(
     *,
     vocabulary: Location | None = None,
     index: Location | None = None,
+    static: StaticVectors | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> ServedModel:
@@ -110,7 +114,7 @@ def load_model(
     `index` is the folder of an index of occurrences that was built with the same model.
     """
     saved = read_model(model, weights, vocabulary=vocabulary, progress=progress)
-    served = ServedModel.of(saved, name_of(model), **settings)
+    served = replace(ServedModel.of(saved, name_of(model), **settings), static=static)
     if index is None:
         return served
     return replace(served, index=open_index(index, served.embedder, served.name))

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Header, Request, Response
 
-from elmokit.analysis.comparison import Occurrence, cosine, find_occurrence, layers_of
+from elmokit.analysis.comparison import (
+    Occurrence,
+    cosine,
+    find_occurrence,
+    layers_of,
+    static_cosines,
+)
 from elmokit.analysis.neighbours.marked import find_marked
 from elmokit.embedder import Vectors
 from elmokit.plurals import counted
@@ -131,11 +137,13 @@ async def compare(request: Request, body: CompareBody) -> Response:
     embedded = await service.gatherer.compute(kind, words, values)
     pairs = list(combinations(range(len(occurrences)), 2))
     places = [one[:, each.position] for one, each in zip(embedded, occurrences, strict=True)]
+    static = service.model.static
     content: dict[str, Any] = {
         "sentences": words,
         "positions": [occurrence.position for occurrence in occurrences],
         "pairs": pairs,
-        "cosines": {
+        "cosines": ({} if static is None else static_cosines(static, occurrences, pairs))
+        | {
             name: [cosine(layer(places[first]), layer(places[second])) for first, second in pairs]
             for name, layer in layers_of(service.model.embedder)
         },

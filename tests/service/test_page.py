@@ -19,6 +19,7 @@ from elmokit import Embedder, LanguageModel
 from elmokit.analysis.comparison import cosine
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.service.keys import Keys
+from elmokit.static.vectors import StaticVectors
 
 playwright = pytest.importorskip("playwright.sync_api")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -40,7 +41,8 @@ Visit = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def site(model) -> Iterator[str]:
-    with running(lambda: replace(model, index=SmallIndex())) as address:
+    static = StaticVectors(["bank"], [[1.0, 0.0]], name="word2vec")
+    with running(lambda: replace(model, index=SmallIndex(), static=static)) as address:
         yield address
 
 
@@ -107,8 +109,11 @@ def test_a_word_is_compared_in_sentences(visit, language, width):
     bars = page.locator(".pair").first.locator(".number")
     wait_for_text(bars.first, "1.00")
     assert page.locator(".pair").count() == 3
+    assert page.locator(".pair dt").first.inner_text().startswith("word2vec, ")
+    wait_for_text(bars.nth(1), "1.00")
     choose(page, 0, "river")
-    playwright.expect(bars.first).not_to_have_text("1.00")
+    playwright.expect(bars.first).to_have_text("-")  # a word that word2vec does not know
+    playwright.expect(bars.nth(1)).not_to_have_text("1.00")
     page.locator("#sentence-0").fill("a cat sat")
     playwright.expect(page.locator(".chips").first.locator("label")).to_have_count(3)
     page.locator(".sentence button").first.click()

@@ -15,6 +15,7 @@ from small_services import SmallIndex
 from elmokit.analysis.comparison import compare_occurrences
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.service.limits import Limits
+from elmokit.static.vectors import StaticVectors
 
 WORDS = [["the", "cat", "sat"], [], ["bank"], ["the", "river", "bank", "."]]
 NEAR = {"atol": 1e-5}
@@ -206,6 +207,17 @@ def test_compare_is_what_the_command_gives(post, model):
     assert answer == expected
     assert list(found) == list(cosines)
     np.testing.assert_allclose(list(found.values()), list(cosines.values()), atol=1e-5)
+
+
+def test_compare_shows_static_vectors_first(post, model):
+    static = StaticVectors(["river", "bank"], [[1.0, 0.0], [0.0, 1.0]], name="word2vec")
+    body = {"sentences": ["a river bank", "the bank lends"], "positions": [1, 1], "maps": True}
+    with_static = replace(model, static=static)
+    answer = post("/compare", body, model=with_static).json()
+    assert next(iter(answer["cosines"].items())) == ("word2vec (static)", [0.0])
+    assert list(answer["maps"][0]) == list(answer["cosines"])[1:]
+    unknown = post("/compare", body | {"positions": [0, 1]}, model=with_static).json()
+    assert unknown["cosines"]["word2vec (static)"] == [None]
 
 
 def test_compare_takes_positions_and_maps_every_word(post, model):

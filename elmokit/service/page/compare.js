@@ -96,7 +96,7 @@ export function comparePanel({ model, panel, guard }) {
     const asked = written().map((n) => n + 1);
     compared = await ask("/compare", body(true));
     numbers = asked;
-    shown.layer ??= Object.keys(compared.cosines).at(-2);
+    shown.layer ??= Object.keys(compared.maps[0]).at(-2);
     drawNear();
     drawMap();
   }
@@ -130,7 +130,7 @@ export function comparePanel({ model, panel, guard }) {
       choices({
         legend: text("whichLayer"),
         look: "segments",
-        options: Object.keys(compared.cosines).map((layer) => [layer, layerName(layer)]),
+        options: Object.keys(compared.maps[shown.pair]).map((layer) => [layer, layerName(layer)]),
         chosen: shown.layer,
         onchoose: (layer) => { shown.layer = layer; drawCells(); },
       }),

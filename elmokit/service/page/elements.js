@@ -70,7 +70,7 @@ export function bars(rows, { digits = 2, shown = (value) => number(value, digits
           }),
         ),
       ),
-      element("dd", { class: "number" }, shown(value)),
+      element("dd", { class: "number" }, value === null ? "-" : shown(value)),
     ]),
   );
 }

@@ -24,6 +24,7 @@ export const TEXTS = {
     keyUse: "Use it",
     average: "Average",
     layerStatic: "Layer 0, static",
+    staticBeside: "{name}, static",
     layerTop: "Layer {n}, top",
     layer: "Layer {n}",
     compareTitle: "One word, several sentences",
@@ -146,6 +147,7 @@ export const TEXTS = {
     keyUse: "사용하기",
     average: "평균",
     layerStatic: "0층, 정적",
+    staticBeside: "{name}, 정적",
     layerTop: "{n}층, 맨 위",
     layer: "{n}층",
     compareTitle: "한 단어, 여러 문장",
@@ -274,8 +276,11 @@ export function percent(value) {
   return (tiny ? "< " : "") + (tiny ? LEAST_SHOWN : value).toLocaleString(language, form);
 }
 
-// The service names layers in English: "layer 0 (static)", "layer 2 (top)", "average".
+// The service names layers in English: "layer 0 (static)", "layer 2 (top)", "average"; static vectors
+// that stand beside them have a name of their own: "word2vec (static)".
 export function layerName(name) {
+  const beside = /^(?!layer )(.+) \(static\)$/.exec(name);
+  if (beside) return text("staticBeside", { name: beside[1] });
   const found = /^layer (\d+)(?: \((static|top)\))?$/.exec(name);
   if (!found) return text("average");
   const key = { static: "layerStatic", top: "layerTop" }[found[2]] ?? "layer";
