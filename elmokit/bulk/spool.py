@@ -108,12 +108,8 @@ class Spool:
         with disk_errors(self.folder, "made"):
             self.folder.mkdir(parents=True, exist_ok=True)
         self._remove_leftovers()
+        check_unfinished(self.folder, resume=resume, force=force)
         if self.holds_work() and not force:
-            if not resume:
-                raise InputError(
-                    f"{self.folder}: holds an unfinished run; go on with it (--resume), or begin "
-                    "anew (--force)"
-                )
             self._check_same_run()
             return self._finished()
         self._empty()
@@ -197,10 +193,7 @@ class Spool:
 
     def holds_work(self) -> bool:
         """Whether anything of a run is finished."""
-        return (self.folder / RUN).exists() and any(
-            path.name not in NO_WORK and not path.name.startswith(INDEX)
-            for path in self.folder.iterdir()
-        )
+        return holds_work(self.folder)
 
     def remove(self) -> None:
         """Remove everything, by a rename first: the folder is whole while it has its name."""
@@ -315,3 +308,18 @@ def starts_of(sentences: Sequence[Sequence[str]], pooled: bool) -> list[int]:
 def array_at(values: Array, start: int, words: int, pooled: bool) -> Array:
     """The array of one sentence."""
     return np.asarray(values[start] if pooled else values[..., start : start + words, :])
+
+
+def holds_work(folder: Path) -> bool:
+    """Whether anything of a run is finished in the folder of its parts."""
+    return (folder / RUN).exists() and any(
+        path.name not in NO_WORK and not path.name.startswith(INDEX) for path in folder.iterdir()
+    )
+
+
+def check_unfinished(folder: Path, *, resume: bool, force: bool) -> None:
+    """Refuse to begin anew over what an unfinished run has done, unless that is wished."""
+    if not resume and not force and holds_work(folder):
+        raise InputError(
+            f"{folder}: holds an unfinished run; go on with it (--resume), or begin anew (--force)"
+        )

@@ -237,8 +237,11 @@ def similarity(files: tuple[str, ...], picture: str | None, as_json: bool, **fla
       elmo probe similarity EN-WS-353-ALL.txt EN-RW-STANFORD.txt
     """
     from elmokit.analysis.probes.similarity import probe_similarity
+    from elmokit.static.questions import read_judgements
 
     check_picture(picture)
+    for path in files:  # before a model is loaded for nothing
+        read_judgements(path)
     model, static = load_both(**flags)
     show(probe_similarity(model, files, static), picture, as_json)
 

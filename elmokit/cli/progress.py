@@ -179,7 +179,9 @@ class Passes(Bytes):
 
     def __call__(self, done: int, total: int | None) -> None:
         """Report that `done` of `total` are done in this pass."""
-        if done < self._done:
-            self._started = time.monotonic()
+        again = done < self._done
         self._done = done
-        super().__call__(done, total)
+        if again:  # the next report is the first that has a rate
+            self._started = time.monotonic()
+        else:
+            super().__call__(done, total)

@@ -32,8 +32,8 @@ top_option = click.option(
 def static() -> None:
     """Static vectors: one for a word, whatever it means in its sentence.
 
-    FILE is GloVe's or word2vec's text, word2vec's or fastText's .bin, each plain or .gz, or a
-    .safetensors of ours. Without it: the bundled word2vec.
+    FILE is GloVe's or word2vec's text, word2vec's or fastText's .bin, each plain, .gz, .xz or
+    .zst, or a .safetensors of ours. Without it: the bundled word2vec.
 
     \b
     Example:
@@ -225,7 +225,7 @@ def convert(arguments: tuple[str, ...], to: Any, words: int | None, force: bool)
     vectors = load(file)
     vectors.save(output, to=to, words=words)
     kept = len(vectors) if words is None else min(words, len(vectors))
-    click.echo(f"{output}: {kept:,} words of {vectors.size}")
+    click.echo(f"{output}: {kept:,} words, vectors of {vectors.size}")
 
 
 def split_file(arguments: Sequence[str], others: int) -> tuple[str | None, list[str]]:

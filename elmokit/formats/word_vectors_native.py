@@ -34,7 +34,10 @@ class StoredVectors(NamedTuple):
 def read_stored_vectors(path: PathLike) -> StoredVectors:
     """Read a file, or the one inside a folder, and refuse what is not whole."""
     path = Path(path)
-    path = path / VECTORS_FILE if path.is_dir() else path
+    if path.is_dir():
+        if not (path / VECTORS_FILE).exists():
+            raise InputError(f"{path}: is a folder without {VECTORS_FILE}; name a file of vectors")
+        path /= VECTORS_FILE
     try:
         tensors, description = _tensors(path)
         words = tensors["words"].tobytes().decode("utf-8").split("\n")

@@ -123,7 +123,7 @@ class TrainingSummary:
     def describe(self) -> str:
         """As a line for people."""
         return (
-            f"{self.output}: {self.kept:,} words of {self.size}, by {self.method} from "
+            f"{self.output}: {self.kept:,} words, vectors of {self.size}, by {self.method} from "
             f"{self.words:,} words in {self.sentences:,} sentences"
         )
 

@@ -102,6 +102,9 @@ def test_bad_files_are_one_line_before_the_model_is_loaded(elmo, tags, senses, t
     code, _, err = elmo("probe", "wsd", *senses, "--tests", str(tmp_path / "no"), *nowhere)
     assert (code, err.count("\n")) == (1, 1)
     assert "no: is no folder that can be read" in err
+    code, _, err = elmo("probe", "similarity", str(tmp_path / "pairs.txt"), *nowhere)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "pairs.txt: cannot be read" in err
 
 
 def test_a_picture_that_cannot_be_written_is_told_first(elmo, tags, tmp_path):

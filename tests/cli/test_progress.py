@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from elmokit.cli.progress import Bytes, Embedded, Sentences
+from elmokit.cli.progress import Bytes, Embedded, Passes, Sentences
 
 
 class Terminal(io.StringIO):
@@ -33,6 +33,20 @@ def test_a_terminal_is_renewed_and_a_log_gets_lines(monkeypatch, stream, start):
         progress(1_000_000, 2_000_000)
     assert stream.getvalue().startswith(start)
     assert stream.getvalue().endswith("\n")
+
+
+def test_another_pass_begins_with_a_rate_of_its_own(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with Passes("reading") as progress:
+        progress(5_000_000, None)
+        progress(1, None)  # of the next pass, at no time after its beginning
+        before = stream.getvalue()
+        assert "0.0 MB" not in before
+        progress(2_000_000, None)
+    assert "2.0 MB, 0.1 MB/s" in stream.getvalue().removeprefix(before)
 
 
 def test_one_thing_is_no_plural():

@@ -99,7 +99,9 @@ def test_training_writes_vectors_that_the_other_commands_read(elmo, text, tmp_pa
     flags = ["--size", "7", "--epochs", "1", "--threads", "1", "--tokenizer", "whitespace"]
     code, out, _ = elmo("static", "train", text, "-o", output, *flags)
     assert code == 0
-    assert out == f"{output}: 30 words of 7, by skip-gram from 2,000 words in 200 sentences\n"
+    assert (
+        out == f"{output}: 30 words, vectors of 7, by skip-gram from 2,000 words in 200 sentences\n"
+    )
     assert len(elmo("static", "neighbours", output, "w1", "--top", "3")[1].splitlines()) == 3
     code, _, err = elmo("static", "train", text, "-o", output, *flags)
     assert code == 1
@@ -132,7 +134,7 @@ def test_every_flag_of_training_reaches_the_library(elmo, text, tmp_path, monkey
 
 def test_vectors_are_converted(elmo, vectors, tmp_path):
     output = str(tmp_path / "v.bin")
-    assert elmo("static", "convert", vectors, output)[1] == f"{output}: 7 words of 3\n"
+    assert elmo("static", "convert", vectors, output)[1] == f"{output}: 7 words, vectors of 3\n"
     assert StaticVectors.load(output).words == WORDS
     code, _, err = elmo("static", "convert", vectors, output)
     assert code == 1

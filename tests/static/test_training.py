@@ -144,7 +144,7 @@ def test_files_train_as_their_sentences_do(text: Path, tmp_path: Path) -> None:
     assert found.words == direct.words
     assert np.array_equal(found.rows(range(len(found))), direct.rows(range(len(direct))))
     assert summary.describe() == (
-        f"{output}: 30 words of 6, by skip-gram from 2,000 words in 200 sentences"
+        f"{output}: 30 words, vectors of 6, by skip-gram from 2,000 words in 200 sentences"
     )
     assert [path.name for path in output.parent.iterdir()] == ["v.bin"]
 

@@ -30,7 +30,7 @@ from elmokit.bulk.outputs import (
     how_to_go_on,
     target_of,
 )
-from elmokit.bulk.spool import Spool
+from elmokit.bulk.spool import Spool, check_unfinished, parts_of
 from elmokit.bulk.summary import Report
 from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
@@ -122,6 +122,7 @@ def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
     with disk_errors(Path(output), "written"):
         taken = is_taken(target)
     if not taken:
+        check_unfinished(parts_of(target), resume=resume, force=force)
         return
     if not is_index(target):
         raise InputError(f"{output}: is there, and no index; choose another name")

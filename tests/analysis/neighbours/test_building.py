@@ -15,7 +15,7 @@ from small_indexes import (
 )
 from small_models import small_embedder
 
-from elmokit.analysis.neighbours.building import build_index
+from elmokit.analysis.neighbours.building import build_index, check_target
 from elmokit.analysis.neighbours.description import read_description
 from elmokit.analysis.neighbours.run import Build
 from elmokit.analysis.neighbours.settings import IndexSettings
@@ -178,6 +178,8 @@ def test_an_unfinished_run_is_not_touched_without_being_asked(tmp_path, monkeypa
     killed_at(monkeypatch, tmp_path, Build, "record", 3, False)
     with pytest.raises(InputError, match=r"unfinished run; go on with it \(--resume\)"):
         built(tmp_path, LINES)
+    with pytest.raises(InputError, match="holds an unfinished run"):  # before a model is loaded
+        check_target(tmp_path / "index", resume=False, force=False)
     with pytest.raises(InputError, match="other model"):
         built(tmp_path, LINES, embedder=small_embedder(seed=1), resume=True)
     with pytest.raises(InputError, match=r"settings.* was .*layers|layers was"):
