@@ -57,7 +57,7 @@ SENTENCES_PER_CALL = 512
 NEAR = 1e-5
 MOST_GROWTH = 0.05
 WARM_UP = 4
-"""Minutes until the caches of words and of shapes of products are full; every minute is printed."""
+"""Minutes of ten until the caches of words and of shapes of products are full; each is printed."""
 
 
 class Wanted(NamedTuple):

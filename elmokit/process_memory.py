@@ -15,7 +15,7 @@ computes small batches of sentences of all lengths wants all of it; batches of l
 little of it."""
 SHAPES_OF_A_SERVICE = 160
 """Turns of up to 64 sentences, mixed in length, have a step of nearly every number of rows, and two
-products in each; every thread that computes keeps its own."""
+products in each; some are left for the inputs'. Every thread that computes keeps its own."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
 KEPT = 8

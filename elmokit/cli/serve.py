@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,6 +148,8 @@ def run_service(
         from elmokit.analysis.neighbours.description import read_description
 
         read_description(index)
+    if static not in (None, "none") and not Path(static).exists():
+        raise InputError(f"{static}: is not there; name a file of static vectors, or none")
     listener = listen(host, port)
     if keys is None:
         warn_if_open(listener)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
-from threading import Barrier
+from threading import Barrier, Lock
 from typing import TypeVar
 
 import torch
@@ -22,12 +22,23 @@ CORES = 2
 no longer wait for each other but sleep, once they are more threads than cores (docs/log.md)."""
 FEWEST_ROWS = 48
 """With fewer, the threads only take turns at Python's lock."""
+in_use = Lock()
 
 
 def run_each(runs: Sequence[Callable[[], Result]], rows: int, device: torch.device) -> list[Result]:
     """The results of each of some runs over so many rows: side by side where that is faster."""
-    if len(runs) < CORES or rows < FEWEST_ROWS or not can_share_cores(device):
+    worth_it = len(runs) == CORES and rows >= FEWEST_ROWS and can_share_cores(device)
+    # Who finds the threads in use has a thread of his own, and so does not wait for them.
+    if not worth_it or not in_use.acquire(blocking=False):
         return [run() for run in runs]
+    try:
+        return run_side_by_side(runs)
+    finally:
+        in_use.release()
+
+
+def run_side_by_side(runs: Sequence[Callable[[], Result]]) -> list[Result]:
+    """The results of each run; when one fails, the others have ended too."""
     inference = torch.is_inference_mode_enabled()
 
     def run_as_here(run: Callable[[], Result]) -> Result:
@@ -35,17 +46,24 @@ def run_each(runs: Sequence[Callable[[], Result]], rows: int, device: torch.devi
         with torch.inference_mode(inference), torch.no_grad():
             return run()
 
-    return list(threads(os.getpid()).map(run_as_here, runs))
+    try:
+        executor = threads(os.getpid())
+        futures = [executor.submit(run_as_here, run) for run in runs]
+    except RuntimeError:  # no more threads are to be had, or the interpreter is ending
+        return [run() for run in runs]
+    wait(futures)
+    return [future.result() for future in futures]
 
 
 def can_share_cores(device: torch.device) -> bool:
-    """Whether two cores are there for this, and nothing that other threads would not know of."""
+    """Whether the caller computes with two cores, and records nothing of what it computes."""
     return (
         device.type == "cpu"
         and torch.get_num_threads() == CORES
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
     )
 
 
@@ -61,7 +79,12 @@ def threads(process: int) -> ThreadPoolExecutor:
 
     before = torch.get_num_threads()
     executor = ThreadPoolExecutor(CORES, thread_name_prefix="direction", initializer=start)
-    wait([executor.submit(int) for _ in range(CORES)])
-    # What was set last is also what threads have that start later.
-    torch.set_num_threads(before)
+    try:
+        wait([executor.submit(int) for _ in range(CORES)])
+    except RuntimeError:  # the second cannot be started: the first is not to wait for it
+        all_started.abort()
+        raise
+    finally:
+        # What was set last is also what threads have that start later.
+        torch.set_num_threads(before)
     return executor

@@ -24,7 +24,7 @@ FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
 FIRST_SENTENCES = [["word"] * length for length in range(1, 65)]
 """Read then too: a step of every number of rows up to 64, so that its products are made before
-anybody waits for them, and memory is as large at once as it will be."""
+anybody waits for them, and the memory that they take is there at once."""
 UNUSUAL_WORDS = ["", "\0", "\ud800", "<S>", "x" * 1000]
 """One of each kind that a model remarks on."""
 

@@ -139,8 +139,9 @@ def test_without_its_packages_it_names_the_extra(elmo, monkeypatch):
     assert 'pip install "elmokit[service]"' in err
 
 
-def test_an_index_that_is_not_there_is_one_line(elmo, tmp_path):
-    code, _, err = elmo("serve", "--index", str(tmp_path / "none"))
+@pytest.mark.parametrize("flag", ["--index", "--static"])
+def test_a_file_that_is_not_there_is_one_line(elmo, tmp_path, flag):
+    code, _, err = elmo("serve", flag, str(tmp_path / "none"))
     assert code == 1
     assert err.startswith(f"elmo: {tmp_path / 'none'}")
     assert err.count("\n") == 1

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -88,8 +90,66 @@ def test_an_error_in_one_of_them_is_raised():
     def fail() -> str:
         raise MemoryError("no room")
 
+    ended = []
+
+    def end_later() -> str:
+        time.sleep(0.2)
+        ended.append(True)
+        return ""
+
     with pytest.raises(MemoryError, match="no room"):
-        run_each([name_of_thread, fail], FEWEST_ROWS, CPU)
+        run_each([fail, end_later], FEWEST_ROWS, CPU)
+    assert ended  # nothing goes on in memory that the caller will use anew
+    assert name_of_thread() not in threads_used()
+
+
+@torch.no_grad()
+def test_another_caller_does_not_wait_for_the_threads():
+    started, done = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        started.set()
+        return done.wait(timeout=10)
+
+    def hold_both() -> None:
+        with torch.no_grad():
+            torch.set_num_threads(2)
+            run_each([hold, hold], FEWEST_ROWS, CPU)
+
+    holder = threading.Thread(target=hold_both)
+    holder.start()
+    assert started.wait(timeout=10)
+    assert threads_used() == {name_of_thread()}
+    done.set()
+    holder.join()
+
+
+@torch.no_grad()
+def test_one_after_the_other_where_no_thread_is_to_be_had(monkeypatch):
+    def refuse(process: int) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(both_directions, "threads", refuse)
+    assert threads_used() == {name_of_thread()}
+
+
+@torch.no_grad()
+def test_the_first_thread_does_not_wait_for_a_second_that_cannot_start(monkeypatch):
+    start_thread, started = threading.Thread.start, []
+
+    def start_one(self: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        start_thread(self)
+
+    both_directions.threads.cache_clear()
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    monkeypatch.setattr("logging.Logger.critical", lambda *arguments, **settings: None)
+    assert threads_used() == {name_of_thread()}
+    started[0].join(timeout=10)
+    assert not started[0].is_alive()
+    assert torch.get_num_threads() == 2
 
 
 def send_threads_used(sender: multiprocessing.connection.Connection) -> None:
@@ -99,6 +159,8 @@ def send_threads_used(sender: multiprocessing.connection.Connection) -> None:
 
 
 @torch.no_grad()
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # of Python 3.12 and later
 def test_a_forked_process_has_threads_of_its_own():
     threads_used()
     context = multiprocessing.get_context("fork")

@@ -121,9 +121,9 @@ def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
     target = target_of(output)
     with disk_errors(Path(output), "written"):
         taken = is_taken(target)
-    if not taken:
-        check_unfinished(parts_of(target), resume=resume, force=force)
-        return
+        if not taken:
+            check_unfinished(parts_of(target), resume=resume, force=force)
+            return
     if not is_index(target):
         raise InputError(f"{output}: is there, and no index; choose another name")
     if force:
