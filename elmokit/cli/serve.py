@@ -124,8 +124,6 @@ def serve(**flags: Any) -> None:
 
 def run_service(
     *,
-    precision: str,
-    device: str | None,
     threads: int | None,
     index: str | None,
     static: str | None,
@@ -144,38 +142,15 @@ def run_service(
     keys = read_keys(api_key, os.environ.get(ENVIRONMENT_VARIABLE))
     limits = limits_of(flags)
     configure_logs(logging.WARNING if quiet else logging.INFO)
-    if index is not None:
-        from elmokit.analysis.neighbours.description import read_description
-
-        read_description(index)
-    if static not in (None, "none") and not Path(static).exists():
-        raise InputError(f"{static}: is not there; name a file of static vectors, or none")
+    check_files(index, static)
     listener = listen(host, port)
     if keys is None:
         warn_if_open(listener)
     from elmokit.service.server import serve as serve_model
 
     use_threads(threads)
-
-    def load() -> ServedModel:
-        from elmokit.cli.compare import load_static
-        from elmokit.cli.progress import Bytes
-        from elmokit.service.served_model import load_model
-
-        with Bytes("fetching", quiet) as progress:
-            model = load_model(
-                **flags,
-                precision=precision,
-                device=device,
-                index=index,
-                static=load_static(static),
-                progress=progress,
-            )
-        give_back_large_blocks(max(LARGE_BLOCK, 2 * model.bytes_of_a_step))
-        return model
-
     serve_model(
-        load,
+        partial(load_served, quiet, static, index=index, **flags),
         host=host,
         listener=listener,
         limits=limits,
@@ -184,6 +159,28 @@ def run_service(
         on_ready=partial(announce, everywhere=is_everywhere(listener)),
         on_stopping=say_what_it_waits_for,
     ).run()
+
+
+def check_files(index: str | None, static: str | None) -> None:
+    """Refuse an index that cannot be read, or static vectors that are not there."""
+    if index is not None:
+        from elmokit.analysis.neighbours.description import read_description
+
+        read_description(index)
+    if static not in (None, "none") and not Path(static).exists():
+        raise InputError(f"{static}: is not there; name a file of static vectors, or none")
+
+
+def load_served(quiet: bool, static: str | None, **flags: Any) -> ServedModel:
+    """The model that the flags describe; from then on memory is kept for its steps alone."""
+    from elmokit.cli.compare import load_static
+    from elmokit.cli.progress import Bytes
+    from elmokit.service.served_model import load_model
+
+    with Bytes("fetching", quiet) as progress:
+        model = load_model(**flags, static=load_static(static), progress=progress)
+    give_back_large_blocks(max(LARGE_BLOCK, 2 * model.bytes_of_a_step))
+    return model
 
 
 def limits_of(flags: dict[str, Any]) -> Limits:
