@@ -40,7 +40,6 @@ from benchmarks.text import real_sentences
 from elmokit import BiLM
 from elmokit.formats.native import SavedModel
 from elmokit.process_memory import (
-    LARGE_BLOCK,
     SHAPES_OF_A_SERVICE,
     give_back_large_blocks,
     remember_few_shapes,
@@ -133,7 +132,7 @@ def run_service(sender: Connection, size: str, gathers: bool) -> None:
 
     def load() -> ServedModel:
         model = model_of(size)
-        give_back_large_blocks(max(LARGE_BLOCK, 2 * model.bytes_of_a_step))
+        give_back_large_blocks(model.block_kept)
         return model
 
     serve(load, port=0, on_ready=lambda address, model: sender.send(address)).run()

@@ -22,7 +22,6 @@ from elmokit.cli.options import (
 from elmokit.errors import InputError
 from elmokit.plurals import counted
 from elmokit.process_memory import (
-    LARGE_BLOCK,
     SHAPES_OF_A_SERVICE,
     give_back_large_blocks,
     remember_few_shapes,
@@ -179,7 +178,7 @@ def load_served(quiet: bool, static: str | None, **flags: Any) -> ServedModel:
 
     with Bytes("fetching", quiet) as progress:
         model = load_model(**flags, static=load_static(static), progress=progress)
-    give_back_large_blocks(max(LARGE_BLOCK, 2 * model.bytes_of_a_step))
+    give_back_large_blocks(model.block_kept)
     return model
 
 

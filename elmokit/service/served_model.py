@@ -17,6 +17,7 @@ from elmokit.formats.models import Location, read_model
 from elmokit.formats.native import SavedModel, parameter_count
 from elmokit.language_model import LanguageModel
 from elmokit.model.bilm import BiLM
+from elmokit.process_memory import LARGE_BLOCK
 from elmokit.service.index import Index, open_index
 from elmokit.static.vectors import StaticVectors
 
@@ -75,13 +76,14 @@ class ServedModel:
         return cls(name, embedder, words, parameters)
 
     @property
-    def bytes_of_a_step(self) -> int:
-        """What the gates of a large step take, in float32.
+    def block_kept(self) -> int:
+        """From how many bytes on a block of memory goes back to the system at once.
 
-        Given back to the system and asked for anew at each step, they would cost a model of the
-        original size a seventh of its speed.
+        The gates of a large step, in float32, stay: asked for anew at each step, they would cost
+        a model of the original size a seventh of its speed.
         """
-        return 4 * 4 * self.embedder.config.cell_size * len(FIRST_SENTENCES)
+        gates = 4 * 4 * self.embedder.config.cell_size * len(FIRST_SENTENCES)
+        return max(LARGE_BLOCK, 2 * gates)
 
     def facts(self) -> dict[str, Any]:
         """What the model is, as plain values for JSON."""
