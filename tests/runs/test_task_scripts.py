@@ -24,7 +24,8 @@ class Trainings:
         values = config.to_dict()
         values["files"]["tokenizer"] = "default"  # what a run fills in
         folder.mkdir(parents=True, exist_ok=True)
-        results = {"config": values, "test": {"accuracy": 0.5}, "seconds": 1, "seconds_in_all": 120}
+        test = {"f1": 0.5, "exact_match": 0.25} if config.kind == "reading" else {"accuracy": 0.5}
+        results = {"config": values, "test": test, "seconds": 1, "seconds_in_all": 120}
         (folder / "results.json").write_text(json.dumps(results))
 
 
@@ -46,6 +47,15 @@ def test_a_run_that_is_done_is_not_run_again(trainings: Trainings) -> None:
     for _ in range(2):
         task_runs.run_seeds("sick", "ELMo", task_runs.VARIANTS["ELMo"], (1, 2))
     assert seeds(trainings) == [1, 2]
+
+
+def test_a_run_of_the_same_settings_is_not_run_under_another_name(trainings: Trainings) -> None:
+    first, second = (
+        task_runs.run_seeds("sick", name, task_runs.VARIANTS["ELMo"], (1, 2))
+        for name in ("ELMo", "at the input")
+    )
+    assert seeds(trainings) == [1, 2]
+    assert first == second
 
 
 def test_a_run_of_other_settings_is_run_anew(trainings: Trainings) -> None:
@@ -104,6 +114,14 @@ def test_the_table_names_the_paper_its_command_and_all_the_time(
     assert "| 2.0 | 53.7 | 51.4 | 54.7 |" in out  # 120 seconds, then what the paper has
     assert "`python -m runs.task_table sst --seeds 3 4`: here, today" in out
     assert seeds(trainings) == [3, 4] * 3
+
+
+def test_reading_shows_exact_match_in_brackets(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_table.main(["squad"])
+    out = capsys.readouterr().out
+    assert "| F1 (exact match) | 50.00 ± 0.00 (25.00 ± 0.00) |" in out
 
 
 def test_phrases_are_run_with_one_seed_and_the_rest_with_three(trainings: Trainings) -> None:
