@@ -2,7 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from elmokit.cli import elmo
+from elmokit.tasks.catalogue import CATALOGUE
+from elmokit.tasks.config import Preset
 from runs.command_line_reference import reference
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -41,3 +45,30 @@ def test_both_readmes_have_the_same_sections_and_code():
 def test_no_number_is_missing_in_the_readmes():
     for name in READMES:
         assert "@@" not in (REPOSITORY / name).read_text(encoding="utf-8"), name
+
+
+def shown(value: object) -> str:
+    """A setting's value as a table of docs/tasks.md has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@pytest.mark.parametrize("preset", ["small", "paper"])
+def test_the_presets_of_tasks_are_what_the_guide_says(preset: Preset):
+    lines = (REPOSITORY / "docs" / "tasks.md").read_text(encoding="utf-8").splitlines()
+    first = next(number for number, line in enumerate(lines) if f"`{preset}` sets" in line)
+    rows = lines[first : lines.index("", first)]
+    names, _, *settings = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in rows]
+    said = {
+        (task, name): cell
+        for name, *cells in settings
+        for task, cell in zip(names[1:], cells, strict=True)
+        if cell
+    }
+    assert said == {
+        (task, f"{table}.{name}"): shown(value)
+        for task, named in CATALOGUE.items()
+        for table, values in named.presets[preset].items()
+        for name, value in values.items()
+    }
