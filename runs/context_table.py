@@ -28,7 +28,7 @@ from elmokit.cli.neighbours import Indexed
 from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError
 from elmokit.pretraining.config import read_run
-from elmokit.static.vectors import StaticVectors, has_bundled_vectors
+from elmokit.static.vectors import StaticVectors
 
 RECIPE = "runs/english-small.toml"
 QUESTIONS = {
@@ -111,11 +111,10 @@ def table(index: NeighbourIndex, layer: str | None, *, same_word: bool) -> Itera
     yield ""
     yield "| | nearest | cosine |"
     yield "|---|---|---|"
-    static = StaticVectors.load() if has_bundled_vectors() else None
+    static = StaticVectors.load()
     for word, sentences in QUESTIONS.items():
-        if static is not None:
-            near = ", ".join(one.word for one in static.neighbours(word))
-            yield f"| {static.name}: {word} | {near} | |"
+        near = ", ".join(one.word for one in static.neighbours(word))
+        yield f"| {static.name}: {word} | {near} | |"
         for sentence in sentences:
             rows = index.query_marked(sentence, layer=layer, top=TOP, same_word=same_word)
             yield from rows_of(sentence, rows)

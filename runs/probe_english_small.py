@@ -31,7 +31,7 @@ from elmokit.analysis.probes.report import ProbeReport, draw_reports
 from elmokit.analysis.probes.similarity import probe_similarity
 from elmokit.analysis.probes.sources import Source
 from elmokit.analysis.probes.word_senses import probe_word_senses, read_sense_data
-from elmokit.cli.compare import load_static
+from elmokit.cli.options import load_static
 from elmokit.cli.probe import Epochs
 from elmokit.cli.progress import Sentences
 from elmokit.embedder import Embedder

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from elmokit.cli.heat_map import show_heat_map
 from elmokit.cli.options import (
     JSON_OPTION,
+    STATIC_OPTION,
     ModelCommand,
     computing_options,
     load_embedder,
+    load_static,
     model_options,
 )
-
-if TYPE_CHECKING:
-    from elmokit.static.vectors import StaticVectors
 
 
 @click.command(cls=ModelCommand)
 @click.argument("sentences", nargs=-1, required=True, metavar="[WORD] SENTENCE...")
-@click.option(
-    "--static",
-    metavar="FILE",
-    help="Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
-    "bundled ones of English.",
-)
+@STATIC_OPTION
 @click.option("--heat-map", is_flag=True, help="Compare all words of the sentences, without WORD.")
 @click.option("--picture", metavar="FILE", help="Draw the heat map as a .png or .svg file.")
 @model_options
@@ -82,12 +76,3 @@ def compare_all(
         show_heat_map(found)
     else:
         click.echo(picture)
-
-
-def load_static(path: str | None) -> StaticVectors | None:
-    """The static vectors that the flag names; without it the bundled ones, where they are."""
-    from elmokit.static.vectors import StaticVectors, has_bundled_vectors
-
-    if path == "none" or (path is None and not has_bundled_vectors()):
-        return None
-    return StaticVectors.load(path)

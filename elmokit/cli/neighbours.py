@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.compare import load_static
 from elmokit.cli.options import (
     DEVICE_OPTION,
     JSON_OPTION,
     PRECISION_OPTION,
     QUIET_OPTION,
+    STATIC_OPTION,
     THREADS_OPTION,
     Function,
     ModelCommand,
@@ -23,6 +23,7 @@ from elmokit.cli.options import (
     check_place,
     encoding_options,
     load_embedder,
+    load_static,
     model_options,
     table_options,
     use_threads,
@@ -204,12 +205,7 @@ def model_name(model: str | None) -> str:
 @click.option("--same-word", is_flag=True, help="Only occurrences of the same word.")
 @click.option("--layer", metavar="LAYER", help="Whose vectors. Without it: INDEX's last layer.")
 @click.option("--exact", is_flag=True, help="Compare all vectors, without the vector index.")
-@click.option(
-    "--static",
-    metavar="FILE",
-    help="Static vectors whose neighbours to show beside; or none. Without it: the bundled ones of "
-    "English.",
-)
+@STATIC_OPTION
 @model_options
 @DEVICE_OPTION
 @JSON_OPTION
@@ -253,7 +249,7 @@ def query(
     vectors = load_static(static)
     if not as_json:
         show_neighbours(found)
-        show_static(vectors, marked.word, top, wanted=static != "none")
+        show_static(vectors, marked.word, top)
         return
     answer = {
         "word": marked.word,
@@ -286,14 +282,9 @@ def show_neighbours(found: Sequence[Neighbour]) -> None:
         click.echo(f"{number:>3}  {one.cosine:6.3f}  {text}")
 
 
-def show_static(vectors: StaticVectors | None, word: str, top: int, wanted: bool) -> None:
+def show_static(vectors: StaticVectors | None, word: str, top: int) -> None:
     """Print what a static vector has for neighbours, or why there are none to see."""
     if vectors is None:
-        if wanted:
-            click.echo(
-                "elmo: note: there are no static vectors to show beside; name some (--static FILE)",
-                err=True,
-            )
         return
     if vectors.find(word) is None:
         click.echo(f"\n{vectors.name} has no vector of {word!r}")

@@ -13,6 +13,7 @@ from elmokit.errors import InputError
 
 if TYPE_CHECKING:
     from elmokit.embedder import Embedder
+    from elmokit.static.vectors import StaticVectors
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,6 +30,12 @@ THREADS_OPTION = click.option(
 )
 QUIET_OPTION = click.option("--quiet", is_flag=True, help="Show no progress.")
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+STATIC_OPTION = click.option(
+    "--static",
+    metavar="FILE",
+    help="Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
+    "bundled ones of English.",
+)
 
 
 class ModelCommand(click.Command):
@@ -201,6 +208,13 @@ def use_threads(threads: int | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+def load_static(path: str | None) -> StaticVectors | None:
+    """The static vectors that `--static` names; without it the bundled ones."""
+    from elmokit.static.vectors import StaticVectors
+
+    return None if path == "none" else StaticVectors.load(path)
 
 
 def load_embedder(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.compare import load_static
 from elmokit.cli.options import (
     JSON_OPTION,
     QUIET_OPTION,
+    STATIC_OPTION,
     THREADS_OPTION,
     Function,
     ModelCommand,
@@ -19,6 +19,7 @@ from elmokit.cli.options import (
     check_place,
     computing_options,
     load_embedder,
+    load_static,
     model_options,
     use_threads,
 )
@@ -75,12 +76,7 @@ def probe_options(function: Function) -> Function:
     """Add the flags that all probes share."""
     return add_options(
         function,
-        click.option(
-            "--static",
-            metavar="FILE",
-            help="Static vectors to probe beside: GloVe's, word2vec's, fastText's; or none. "
-            "Without it: the bundled ones of English.",
-        ),
+        STATIC_OPTION,
         model_options,
         computing_options,
         THREADS_OPTION,

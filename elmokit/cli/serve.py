@@ -14,8 +14,10 @@ import click
 from elmokit.cli.options import (
     DEVICE_OPTION,
     PRECISION_OPTION,
+    STATIC_OPTION,
     THREADS_OPTION,
     ModelCommand,
+    load_static,
     model_options,
     use_threads,
 )
@@ -42,12 +44,7 @@ if TYPE_CHECKING:
     metavar="INDEX",
     help="What elmo neighbours build has made: neighbours and senses are found in it.",
 )
-@click.option(
-    "--static",
-    metavar="FILE",
-    help="Static vectors to compare with: GloVe's, word2vec's, fastText's; or none. Without it: "
-    "the bundled ones of English.",
-)
+@STATIC_OPTION
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -172,7 +169,6 @@ def check_files(index: str | None, static: str | None) -> None:
 
 def load_served(quiet: bool, static: str | None, **flags: Any) -> ServedModel:
     """The model that the flags describe; from then on memory is kept for its steps alone."""
-    from elmokit.cli.compare import load_static
     from elmokit.cli.progress import Bytes
     from elmokit.service.served_model import load_model
 

@@ -307,15 +307,7 @@ class StaticVectors:
 
 def bundled_vectors() -> Path:
     """The file of the bundled English vectors."""
-    path = bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE
-    if not path.is_file():
-        raise InputError("this installation has no bundled word vectors; name a file of vectors")
-    return path
-
-
-def has_bundled_vectors() -> bool:
-    """Whether this installation has the bundled English vectors."""
-    return (bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE).is_file()
+    return bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE
 
 
 def forms_of(word: str, lowercase: bool) -> tuple[str, ...]:

@@ -175,12 +175,10 @@ def test_the_first_words_can_be_saved_alone(tmp_path: Path) -> None:
     assert StaticVectors.load(tmp_path / "v.txt").words == WORDS[:2]
 
 
-def test_without_bundled_vectors_a_file_must_be_named(
+def test_without_a_file_the_bundled_vectors_are_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
-    with pytest.raises(InputError, match="no bundled word vectors; name a file"):
-        StaticVectors.load()
     small_vectors().save(tmp_path / "english-small-word2vec" / "vectors.safetensors")
     assert StaticVectors.load().words == WORDS
 
