@@ -28,11 +28,6 @@ LAYERS: dict[str, Settings] = {
     "top layer": {**STATIC, "inputs.layers": "top"},
     "all layers, λ = 1": {**STATIC, "inputs.mix_penalty": 1.0},
     "all layers, λ = 0.001": {**STATIC, "inputs.mix_penalty": 0.001},
-    "all layers, per direction": {
-        **STATIC,
-        "inputs.mix_penalty": 0.001,
-        "inputs.per_direction": True,
-    },
 }
 PLACES: dict[str, Settings] = {
     "input": {**STATIC, "inputs.elmo": "input"},
