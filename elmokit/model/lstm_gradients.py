@@ -152,14 +152,14 @@ def steps_of(step_sizes: list[int]) -> Iterator[slice]:
 
 def output_gate(gates: Tensor) -> Tensor:
     """The third of the four gates, (rows, cell_size)."""
-    return gates.chunk(4, dim=1)[2]
+    return gates.chunk(4, dim=-1)[2]
 
 
 def update_cell(gates: Tensor, old_cell: Tensor, cell: Tensor, clip: float | None) -> None:
     """Open the gates (rows, 4 * cell_size) in place, and write the cell that they make."""
-    size = cell.shape[1]
-    gates[:, : 3 * size].sigmoid_()
-    input_gate, forget_gate, _, candidate = gates.chunk(4, dim=1)
+    size = cell.shape[-1]
+    gates[..., : 3 * size].sigmoid_()
+    input_gate, forget_gate, _, candidate = gates.chunk(4, dim=-1)
     candidate.tanh_()
     torch.mul(forget_gate, old_cell, out=cell).addcmul_(input_gate, candidate)
     if clip is not None:
@@ -177,9 +177,9 @@ def step_gradient(
     cell_clip: float | None,
 ) -> None:
     """Write the gradient before the gates' activations, and pass `d_cell` on to the step before."""
-    size = cell.shape[1]
-    input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=1)
-    d_input_gate, d_forget_gate, d_output_gate, d_candidate = d_gates.chunk(4, dim=1)
+    size = cell.shape[-1]
+    input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=-1)
+    d_input_gate, d_forget_gate, d_output_gate, d_candidate = d_gates.chunk(4, dim=-1)
     torch.mul(d_hidden, tanh_cell, out=d_output_gate)
     d_hidden.mul_(output_gate)
     d_cell.add_(torch.ops.aten.tanh_backward(d_hidden, tanh_cell))
@@ -188,10 +188,8 @@ def step_gradient(
     torch.mul(d_cell, old_cell, out=d_forget_gate)
     torch.mul(d_cell, input_gate, out=d_candidate)
     d_cell.mul_(forget_gate)
-    sigmoids = slice(0, 3 * size)
-    torch.ops.aten.sigmoid_backward.grad_input(
-        d_gates[:, sigmoids], gates[:, sigmoids], grad_input=d_gates[:, sigmoids]
-    )
+    d_sigmoids, sigmoids = d_gates[..., : 3 * size], gates[..., : 3 * size]
+    torch.ops.aten.sigmoid_backward.grad_input(d_sigmoids, sigmoids, grad_input=d_sigmoids)
     torch.ops.aten.tanh_backward.grad_input(d_candidate, candidate, grad_input=d_candidate)
 
 
@@ -208,5 +206,8 @@ def previous_outputs(output: Tensor, outputs: Tensor, steps: list[slice]) -> Ten
     if not steps:
         return outputs
     sizes = [step.stop - step.start for step in steps]
-    earlier = [outputs[step][:size] for step, size in zip(steps, sizes[1:], strict=False)]
-    return torch.cat([output[: sizes[0]], *earlier])
+    earlier = [
+        outputs[..., step.start : step.start + size, :]
+        for step, size in zip(steps, sizes[1:], strict=False)
+    ]
+    return torch.cat([output[..., : sizes[0], :], *earlier], dim=-2)

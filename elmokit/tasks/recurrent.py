@@ -77,19 +77,24 @@ class BidirectionalLayer(nn.Module):
     def forward(self, vectors: Tensor, packing: Packing) -> Tensor:
         """Read (sentences, words, size); give (sentences, words, 2 * hidden), zero on padding."""
         words = vectors.flatten(0, 1)
-        outputs = [
-            direction(words, positions, packing.step_sizes)
-            for direction, positions in (
-                (self.forward_direction, packing.forward),
-                (self.backward_direction, packing.backward),
-            )
+        ahead, back = self.forward_direction, self.backward_direction
+        outputs: Tensor = Recurrence.apply(  # type: ignore[no-untyped-call]
+            ahead.inputs(words.index_select(0, packing.forward)),
+            back.inputs(words.index_select(0, packing.backward)),
+            ahead.recurrent_weight,
+            back.recurrent_weight,
+            packing.step_sizes,
+        )
+        everywhere = outputs.new_zeros(len(words), outputs.shape[2])
+        placed = [
+            everywhere.index_copy(0, positions, each)
+            for positions, each in zip((packing.forward, packing.backward), outputs, strict=True)
         ]
-        joined = torch.cat(outputs, dim=-1)
-        return joined.view(*vectors.shape[:2], joined.shape[1])
+        return torch.cat(placed, dim=-1).view(*vectors.shape[:2], 2 * outputs.shape[2])
 
 
 class LSTMDirection(nn.Module):
-    """One direction of one layer; the gates stand in the order i, f, o, j."""
+    """The weights of one direction of one layer; the gates stand in the order i, f, o, j."""
 
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
@@ -105,55 +110,58 @@ class LSTMDirection(nn.Module):
         nn.init.zeros_(self.inputs.bias)
         nn.init.ones_(self.inputs.bias[hidden : 2 * hidden])
 
-    def forward(self, words: Tensor, positions: Tensor, step_sizes: list[int]) -> Tensor:
-        """Read words (words, size) at `positions`, step by step; give (words, hidden)."""
-        gates = self.inputs(words.index_select(0, positions))
-        outputs: Tensor = Recurrence.apply(gates, self.recurrent_weight, step_sizes)  # type: ignore[no-untyped-call]
-        everywhere = outputs.new_zeros(len(words), outputs.shape[1])
-        return everywhere.index_copy(0, positions, outputs)
-
 
 class Recurrence(torch.autograd.Function):
-    """What is left of an LSTM once the inputs are multiplied: one step of autograd for all steps.
+    """What is left of both LSTMs once the inputs are multiplied: one step of autograd for all.
 
-    Half the time of `torch.nn.LSTM` over a packed batch, of which autograd keeps every step.
+    Half the time of `torch.nn.LSTM` over a packed batch, of which autograd keeps every step. Both
+    directions go step by step together, which changes no bit: networks this small wait for the
+    number of operations more than for their size.
     """
 
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, recurrent_weight: Tensor, step_sizes: list[int]) -> Tensor:
-        """Run the steps of packed gates (tokens, 4 * hidden): outputs (tokens, hidden)."""
-        gates = gates.clone()
-        hidden = recurrent_weight.shape[1]
-        outputs, cells, tanh_cells = (gates.new_empty(len(gates), hidden) for _ in range(3))
-        zeros = gates.new_zeros(step_sizes[0] if step_sizes else 0, hidden)
+    def forward(
+        ctx: Any,
+        forward_gates: Tensor,
+        backward_gates: Tensor,
+        forward_weight: Tensor,
+        backward_weight: Tensor,
+        step_sizes: list[int],
+    ) -> Tensor:
+        """Run the steps of packed gates (tokens, 4 * hidden): outputs (2, tokens, hidden)."""
+        gates = torch.stack([forward_gates, backward_gates])
+        weights = torch.stack([forward_weight, backward_weight])
+        tokens, hidden = gates.shape[1], weights.shape[2]
+        outputs, cells, tanh_cells = (gates.new_empty(2, tokens, hidden) for _ in range(3))
+        zeros = gates.new_zeros(2, step_sizes[0] if step_sizes else 0, hidden)
         output = cell = zeros
         for step in steps_of(step_sizes):
             size = step.stop - step.start
-            step_gates = gates[step].addmm_(output[:size], recurrent_weight.t())
-            update_cell(step_gates, cell[:size], cells[step], None)
-            output, cell = outputs[step], cells[step]
-            torch.tanh(cell, out=tanh_cells[step])
-            torch.mul(tanh_cells[step], output_gate(step_gates), out=output)
-        ctx.save_for_backward(recurrent_weight, gates, cells, tanh_cells, outputs, zeros)
+            step_gates = gates[:, step].baddbmm_(output[:, :size], weights.mT)
+            update_cell(step_gates, cell[:, :size], cells[:, step], None)
+            output, cell = outputs[:, step], cells[:, step]
+            tanh_cell = torch.tanh(cell, out=tanh_cells[:, step])
+            torch.mul(tanh_cell, output_gate(step_gates), out=output)
+        ctx.save_for_backward(weights, gates, cells, tanh_cells, outputs, zeros)
         ctx.step_sizes = step_sizes
         return outputs
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_outputs: Tensor) -> tuple[Tensor, Tensor, None]:
-        """Walk the steps back; the weight's gradient is one product over all tokens."""
-        recurrent_weight, gates, cells, tanh_cells, outputs, zeros = ctx.saved_tensors
+    def backward(ctx: Any, d_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        """Walk the steps back; the weights' gradients are one product over all tokens."""
+        weights, gates, cells, tanh_cells, outputs, zeros = ctx.saved_tensors
         d_gates = torch.empty_like(gates)
         d_outputs = d_outputs.clone()
         d_output, d_cell = torch.zeros_like(zeros), torch.zeros_like(zeros)
         steps = list(steps_of(ctx.step_sizes))
         for step, before in reversed([*zip(steps, [None, *steps], strict=False)]):
             size = step.stop - step.start
-            old_cell = zeros if before is None else cells[before]
+            old_cell = zeros if before is None else cells[:, before]
             step_gradient(
-                d_gates[step], d_cell[:size], d_outputs[step].add_(d_output[:size]),
-                gates[step], cells[step], tanh_cells[step], old_cell[:size], None,
+                d_gates[:, step], d_cell[:, :size], d_outputs[:, step].add_(d_output[:, :size]),
+                gates[:, step], cells[:, step], tanh_cells[:, step], old_cell[:, :size], None,
             )  # fmt: skip
-            torch.mm(d_gates[step], recurrent_weight, out=d_output[:size])
-        d_recurrent_weight = d_gates.t() @ previous_outputs(zeros, outputs, steps)
-        return d_gates, d_recurrent_weight, None
+            torch.bmm(d_gates[:, step], weights, out=d_output[:, :size])
+        d_weights = d_gates.mT @ previous_outputs(zeros, outputs, steps)
+        return *d_gates, *d_weights, None
