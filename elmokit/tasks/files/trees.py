@@ -2,8 +2,8 @@ r"""Trees of the Stanford Sentiment Treebank: a sentence a line, a label at ever
 
     (3 (2 It) (4 (2 (2 's) (4 lovely)) (2 .)))
 
-Words are written as in the Penn Treebank, `(` as `-LRB-` and `/` as `\/`. No language model reads
-them so: they are undone.
+Words are written as in the Penn Treebank: `(` as `-LRB-`, `/` as `\/`, quotation marks as two
+strokes. Running text has none of that, and so the language models' text: they are undone.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from elmokit.tasks.examples import TextExample
 from elmokit.tasks.files.lines import ENCODING, Line, read_lines
 
 PIECE = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<end>\))|(?P<word>[^\s()]+)")
-BRACKETS = {
+SPELLINGS = {
     "-LRB-": "(",
     "-RRB-": ")",
     "-LSB-": "[",
     "-RSB-": "]",
     "-LCB-": "{",
     "-RCB-": "}",
+    "``": '"',
+    "''": '"',
 }
 ESCAPED = re.compile(r"\\([/*])")
 
@@ -69,7 +71,7 @@ def unescaped(word: str) -> str:
     >>> unescaped("-LRB-"), unescaped(r"and\/or")
     ('(', 'and/or')
     """
-    return BRACKETS.get(word) or ESCAPED.sub(r"\1", word)
+    return SPELLINGS.get(word) or ESCAPED.sub(r"\1", word)
 
 
 def _examples(line: Line) -> Iterator[TextExample]:

@@ -63,6 +63,7 @@ def test_phrase_around_one_phrase_comes_first(tmp_path):
 def test_escapes_of_the_treebank_are_undone(tmp_path):
     path = write(tmp_path, r"(2 (2 -LRB-) (2 (2 and\/or) (2 (2 \*\*) (2 -RCB-))))")
     assert read_trees(path)[0].words == ("(", "and/or", "**", "}")
+    assert [unescaped(mark) for mark in ("``", "''")] == ['"', '"']
 
 
 def test_short_phrases_are_left_out_where_asked_and_sentences_without_phrases_never(tmp_path):
@@ -72,7 +73,7 @@ def test_short_phrases_are_left_out_where_asked_and_sentences_without_phrases_ne
     assert len(read_trees(path, shortest_phrase=2)) == 2
 
 
-@pytest.mark.parametrize("word", ["``", "''", "-lrb-", "-LRB-s", "\\", "a\\b", "--"])
+@pytest.mark.parametrize("word", ["`", "'", "```", "-lrb-", "-LRB-s", "\\", "a\\b", "--"])
 def test_what_is_no_escape_stays(word):
     assert unescaped(word) == word
 
