@@ -40,7 +40,7 @@ def check_clip(name: str, value: object) -> None:
         return
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not value > 0:  # type: ignore[operator]
-        raise ConfigError(f"{name} is {value!r}; it must be a positive number, or None for no clip")
+        raise ConfigError(f"{name} is {value!r}; it must be a positive number; inf is no clip")
 
 
 def check_number(name: str, value: object, least: float = 0.0, below: float = math.inf) -> None:

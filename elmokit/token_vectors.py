@@ -53,6 +53,8 @@ def check_device(device: str | torch.device) -> torch.device:
         found = torch.device(device)
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        why = str(error).splitlines()[0]
+        why = str(error).splitlines()[0].partition(". ")[0]
         raise InputError(f"device {str(device)!r} cannot be used ({why}); use 'cpu'") from None
+    if found.type == "meta":
+        raise InputError("device 'meta' holds no numbers; use 'cpu'")
     return found

@@ -61,7 +61,7 @@ ROWS = {
         "ud-ewt/en_ewt-ud-test.conllu.gz",
     ),
     "snli": Row(
-        "nli", "SNLI, trained on its dev part (9,842 pairs), not the standard set-up", "accuracy",
+        "nli", "SNLI, trained on nine tenths of its dev part, not the standard set-up", "accuracy",
         "nli/snli.dev.tsv.gz", None, "nli/snli.test.tsv.gz", SNLI,
     ),
     "sick": Row(

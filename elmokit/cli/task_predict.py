@@ -241,7 +241,19 @@ def json_of(item: Item, prediction: Prediction) -> str:
     """An answer as a line of JSON."""
     from elmokit.tasks.items import answer_to
 
-    return json.dumps(answer_to(item, prediction.to_dict()), ensure_ascii=False)
+    answer = answer_to(item, prediction.to_dict())
+    line = json.dumps(answer, ensure_ascii=False)
+    # Half a pair of surrogates, which JSON can write and UTF-8 cannot, stays escaped.
+    return line if is_utf8(line) else json.dumps(answer)
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def text_of(prediction: Prediction) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from elmokit.formats.checkpoints import Checkpoint, named, prefixed
 from elmokit.formats.optimiser_memory import optimiser_tensors, restore_optimiser
+from elmokit.tasks.config import TrainingConfig
 
 if TYPE_CHECKING:
     from elmokit.tasks.training import Trainer
@@ -39,6 +40,14 @@ class Progress(NamedTuple):
     best: float = -math.inf  # score on dev
     best_epoch: int = 0
     epochs_since_best: int = 0
+
+    def is_over(self, training: TrainingConfig) -> bool:
+        """Whether all epochs are done, or patience has run out."""
+        return self.epoch >= training.epochs or self.is_out_of_patience(training)
+
+    def is_out_of_patience(self, training: TrainingConfig) -> bool:
+        """Whether the score was not better for too many epochs."""
+        return self.epochs_since_best >= training.patience
 
     @property
     def mean_loss(self) -> float:

@@ -77,7 +77,8 @@ class FilesConfig:
 
     def __post_init__(self) -> None:
         check_choice("format", self.format, (None, *get_args(Format)))
-        check_file_name("encoding", self.encoding)
+        if not isinstance(self.encoding, str):
+            raise ConfigError(f"encoding is {self.encoding!r}; give its name, such as utf-8")
         if self.tokenizer is not None:
             check_choice("tokenizer", self.tokenizer, ("default", "whitespace"))
         check_flag("header", self.header)
@@ -133,13 +134,13 @@ class InputConfig:
         check_number("mix_penalty", self.mix_penalty)
         check_number("elmo_dropout", self.elmo_dropout, below=1.0)
         check_number("dropout", self.dropout, below=1.0)
+        if self.finetune_bilm and not self.uses_elmo:
+            raise ConfigError("finetune_bilm is true but elmo is 'none'; choose one of them")
         if self.elmo in ("none", "output") and self.static is None and not self.characters:
             raise ConfigError(
                 f"elmo is {self.elmo!r}, so words need vectors of their own; give a file of static "
                 "vectors (--static FILE), or set inputs.characters=true"
             )
-        if self.finetune_bilm and not self.uses_elmo:
-            raise ConfigError("finetune_bilm is true but elmo is 'none'; choose one of them")
 
     def _check_layers(self) -> None:
         if self.layer_norm and self.per_direction:
@@ -216,7 +217,7 @@ class TrainingConfig:
     patience: int = 4
     """Stop after so many epochs in which the score on dev was not better."""
     batch_tokens: int = 2048
-    """The most words in a batch, padding counted."""
+    """The most words in a batch, padding counted, as if both texts of a pair were one."""
     batch_examples: int = 64
     """The most examples in a batch."""
     optimiser: Optimiser = "adamw"
@@ -228,7 +229,7 @@ class TrainingConfig:
     weight_decay: float = 0.0
     """Of matrices only."""
     clip: float | None = 5.0
-    """The largest norm of all gradients together."""
+    """The largest norm of all gradients together; None, or infinite, for any."""
     fraction: float = 1.0
     """Train on this part of the examples alone, whose choice does not depend on the seed."""
     seed: int = 1
@@ -244,6 +245,8 @@ class TrainingConfig:
         if not 0 < self.fraction <= 1:
             raise ConfigError(f"fraction is {self.fraction!r}; it must be above 0 and at most 1")
         check_size("seed", self.seed, least=0)
+        if self.seed >= 2**63:
+            raise ConfigError(f"seed is {self.seed}; it must be below 2 to the 63rd")
 
 
 TABLES: dict[str, type] = {

@@ -17,6 +17,7 @@ from elmokit.tasks.files.tables import ROWS, SUFFIXES
 from elmokit.tasks.srl.propositions import WithPredicates
 
 ItemFormat = Literal["text", "jsonl", "csv", "tsv"]
+TAGGED = (".conll", ".conllu", ".bio", ".iob")
 ONE = ("words", "text", "sentence")
 PAIRS = (("first", "second"), ("premise", "hypothesis"), ("sentence1", "sentence2"))
 
@@ -86,6 +87,12 @@ def format_of(name: str) -> ItemFormat:
     >>> format_of("a.csv.gz"), format_of("-")
     ('csv', 'text')
     """
+    if suffix(name) in TAGGED:
+        raise InputError(
+            f"{name}: is a file of words with tags by its name, and predictions are of raw text, "
+            "or of JSON lines with words; say that it is text (--format text), or measure with "
+            "elmo task evaluate"
+        )
     return SUFFIXES.get(suffix(name), "text")
 
 

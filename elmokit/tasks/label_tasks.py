@@ -70,7 +70,7 @@ class LabelTask(Task[AnExample, Network, str]):
         self, model: TaskModel[Network], examples: Sequence[AnExample]
     ) -> list[LabelPrediction]:
         """The most probable class, and the probabilities of all."""
-        probabilities = self.logits(model, examples).double().softmax(-1)
+        probabilities = self.logits(model, examples).cpu().double().softmax(-1)
         return [
             LabelPrediction(self.labels.names[best], dict(zip(self.labels.names, row, strict=True)))
             for best, row in zip(
@@ -103,6 +103,11 @@ class TextTask(LabelTask[TextExample, PooledClassifier | BiattentiveClassifier])
 
     kind = "text"
     unit = "texts"
+
+    @classmethod
+    def group_of(cls, example: TextExample) -> Hashable:
+        """Its words: a text that comes again would give its label away."""
+        return example.words
 
     @staticmethod
     def label_of(example: TextExample) -> str | None:

@@ -16,7 +16,7 @@ from elmokit.formats.checkpoints import Checkpoint, Checkpoints, fingerprint
 from elmokit.formats.fetch import cache_folder
 from elmokit.formats.resuming import interrupted, newest_of_run
 from elmokit.tasks.bilm_reference import BilmReference
-from elmokit.tasks.checkpoints import CHECKPOINTS, fingerprint_of
+from elmokit.tasks.checkpoints import CHECKPOINTS, Progress, fingerprint_of
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig, TrainingConfig
 from elmokit.tasks.evaluation import evaluate
 from elmokit.tasks.inputs import build_inputs
@@ -28,7 +28,7 @@ from elmokit.tasks.layer_store import (
 )
 from elmokit.tasks.reports import mix_reports
 from elmokit.tasks.results import TaskResult, write_results
-from elmokit.tasks.run_data import Data, Files, read_data, read_static
+from elmokit.tasks.run_data import Data, Files, as_list, check_files, read_data, read_static
 from elmokit.tasks.run_folder import check_folder, claimed, clear
 from elmokit.tasks.saved_task import TrainedTask, UsedBilm
 from elmokit.tasks.static_vectors import StaticVectors
@@ -84,6 +84,7 @@ def train_task(
     folder, watcher = Path(folder), watcher or Watcher()
     check_folder(folder, resume, force)
     with claimed(folder), torch.random.fork_rng(devices=[]), ExitStack() as stack:
+        check_files([*as_list(train), *as_list(dev or []), *as_list(test or [])])
         used = load_bilm(config, bilm, device, watcher)
         config = with_tokenizer(config, used)
         task, data = read_data(config, train, dev, test, watcher)
@@ -193,9 +194,7 @@ def newest(folder: Path, facts: dict[str, Any]) -> Checkpoint:
 
 def is_over(checkpoint: Checkpoint, training: TrainingConfig) -> bool:
     """Whether nothing is left to train after a checkpoint."""
-    progress = checkpoint.values["progress"]
-    patient = progress["epochs_since_best"] < training.patience
-    return progress["epoch"] >= training.epochs or not patient
+    return Progress(**checkpoint.values["progress"]).is_over(training)
 
 
 def go_on(trainer: Trainer, checkpoint: Checkpoint, over: bool) -> None:

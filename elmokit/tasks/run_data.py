@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmokit.errors import InputError
+from elmokit.formats.files import disk_errors
 from elmokit.plurals import counted
 from elmokit.tasks.batches import fixed_part, hold_out
 from elmokit.tasks.config import FilesConfig, TaskConfig
@@ -56,21 +57,19 @@ def read_data(
     def read(files: Files, reading: FilesConfig) -> list[AnyExample]:
         return [e for file in as_list(files) for e in kind.read(file, reading, tokenizer)]
 
-    train_examples = read(train, config.files)
+    examples = read(train, config.files)
     # Before any are held out: a rare label may be among those alone.
-    task = kind(config, kind.labels_of(train_examples))
+    task = kind(config, kind.labels_of(examples))
     if dev is not None:
         dev_examples = read(dev, whole)
     else:
-        if any(kind.reads_phrases(file, config.files) for file in as_list(train)):
-            raise InputError(
-                "phrases of one sentence are too much alike to hold some out; give a dev file "
-                "(--dev)"
-            )
-        train_examples, dev_examples = held_out(kind, train_examples, watcher)
-    part = fixed_part(len(train_examples), config.training.fraction)
+        check_can_be_held_out(kind, as_list(train), config.files)
+        examples, dev_examples = held_out(kind, examples, watcher)
+    part = fixed_part(len(examples), config.training.fraction)
+    examples = [examples[number] for number in part]
+    kind.labels_of(examples)  # of what is left one label alone would be too few
     data = Data(
-        task.for_training(task.prepare([train_examples[number] for number in part])),
+        task.for_training(task.prepare(examples)),
         task.prepare(dev_examples),
         [] if test is None else task.prepare(read(test, whole)),
     )
@@ -80,6 +79,16 @@ def read_data(
         f"{len(data.test):,} for test{labels}"
     )
     return task, data
+
+
+def check_can_be_held_out(
+    kind: type[AnyTask], files: Sequence[str | Path], settings: FilesConfig
+) -> None:
+    """Refuse to hold out phrases."""
+    if any(kind.reads_phrases(file, settings) for file in files):
+        raise InputError(
+            "phrases of one sentence are too much alike to hold some out; give a dev file (--dev)"
+        )
 
 
 def held_out(
@@ -95,6 +104,13 @@ def held_out(
 def as_list(files: Files) -> list[str | Path]:
     """One file or several as a list."""
     return [files] if isinstance(files, str | Path) else list(files)
+
+
+def check_files(files: Sequence[str | Path]) -> None:
+    """Refuse names of no file, before anything that takes long is begun."""
+    for file in files:
+        with disk_errors(Path(file), "read"):
+            Path(file).stat()
 
 
 def read_static(config: TaskConfig, data: Data, watcher: Watcher) -> StaticVectors | None:

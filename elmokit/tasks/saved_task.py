@@ -246,7 +246,16 @@ def read_config(folder: Path) -> dict[str, Any]:
     version = values.get("version")
     if version != VERSION or isinstance(version, bool):
         raise FormatError(f"{path}: version is {version!r}; this elmokit reads version {VERSION}")
+    for name in ("sha256", "bilm"):
+        check_object(values, name, path)
+    check_object(values.get("bilm") or {}, "reference", path)
     return values
+
+
+def check_object(values: Mapping[str, Any], name: str, path: Path) -> None:
+    """Refuse what is there and is no JSON object."""
+    if not isinstance(values.get(name), dict | None):
+        raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object: train anew")
 
 
 def config_of(folder: str | Path) -> TaskConfig:
@@ -292,7 +301,7 @@ def _checked(values: Mapping[str, Any], folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
         raise FormatError(f"{path}: is missing; copy the folder again, or train anew")
-    if sha256_of(path) != dict(values.get("sha256") or {}).get(name):
+    if sha256_of(path) != (values.get("sha256") or {}).get(name):
         raise FormatError(
             f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
             "copy the folder again, or train anew"
@@ -309,7 +318,7 @@ def _read_labels(values: Mapping[str, Any], folder: Path) -> Labels:
 
 
 def _read_static(values: Mapping[str, Any], folder: Path) -> StaticVectors | None:
-    if STATIC not in dict(values.get("sha256") or {}):
+    if STATIC not in (values.get("sha256") or {}):
         return None
     return StaticVectors.from_description(read_object(_checked(values, folder, STATIC)))
 
@@ -377,7 +386,10 @@ def _stored_reference(about: Mapping[str, Any], folder: Path) -> BilmReference:
             f"{folder}: its biLM was made in memory and not saved; "
             "give it again: TrainedTask.load(folder, bilm=embedder)"
         )
-    return BilmReference.from_dict(about["reference"])
+    try:
+        return BilmReference.from_dict(about["reference"])
+    except ConfigError as error:
+        raise FormatError(f"{folder / CONFIG}: reference: {error}") from error
 
 
 def _described(reference: BilmReference | None) -> str:

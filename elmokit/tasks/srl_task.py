@@ -149,7 +149,7 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
     ) -> list[RolePrediction]:
         """The predicates of each sentence, given or found, with their arguments."""
         words = model.inputs([example.words for example in examples])
-        probabilities = model.network.find(words).double().sigmoid().tolist()
+        probabilities = model.network.find(words).cpu().double().sigmoid().tolist()
         asked = [
             with_found(example, row) for example, row in zip(examples, probabilities, strict=True)
         ]

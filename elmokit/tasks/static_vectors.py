@@ -18,6 +18,7 @@ from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.fetch import Progress
 from elmokit.formats.files import disk_errors
 from elmokit.formats.word_vectors import read_word_vectors
+from elmokit.formats.word_vectors_native import VECTORS_FILE
 from elmokit.static.vectors import forms_of
 
 UNKNOWN = -1
@@ -105,7 +106,7 @@ class StaticVectors(nn.Module):
             found.vectors,
             lowercase=lowercase,
             trainable=trainable,
-            source=Source(str(Path(path).absolute()), size_of(path)),
+            source=source_of(path),
         )
         table._absent = wanted.difference(found.words)
         return table
@@ -207,8 +208,7 @@ class StaticVectors(nn.Module):
         self._rows |= {word: row for row, word in enumerate(words, start=len(self._rows))}
 
     def _source_is_there(self, source: Source) -> bool:
-        path = Path(source.path)
-        return path.is_file() and size_of(path) == source.bytes
+        return Path(source.path).is_file() and source_of(source.path) == source
 
     def _warn_once(self, source: Source, words: int) -> None:
         if not self._warned:
@@ -221,7 +221,9 @@ class StaticVectors(nn.Module):
             )
 
 
-def size_of(path: str | Path) -> int:
-    """Bytes of a file."""
-    with disk_errors(Path(path), "read"):
-        return Path(path).stat().st_size
+def source_of(path: str | Path) -> Source:
+    """What a file, or a folder that holds our own vectors, is remembered by."""
+    file = Path(path)
+    file = file / VECTORS_FILE if file.is_dir() else file
+    with disk_errors(file, "read"):
+        return Source(str(file.absolute()), file.stat().st_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -29,6 +29,7 @@ from elmokit.tasks.tags import (
 )
 from elmokit.tasks.task import Given, Task, TaskModel, words_of
 from elmokit.tasks.word_vectors import Sizes
+from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
 SCHEME: Scheme = "IOBES"
@@ -45,11 +46,17 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
         """Those that occur; of entities, every tag of each type."""
         names = set(chain.from_iterable(example.labels for example in examples))
         if not names or not are_entities(names):
+            check_not_mixed(names, examples)
             return Labels.from_examples(examples)
         try:
             return Labels(scheme_tags(entity_types(names), SCHEME))
         except InputError as error:
             raise InputError(f"{examples[0].place} and after: {error}") from None
+
+    @classmethod
+    def group_of(cls, example: TaggedSentence) -> Hashable:
+        """Its words: a sentence that comes again would give its tags away."""
+        return example.words
 
     @property
     def entities(self) -> bool:
@@ -85,8 +92,12 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
             layers=network.layers,
             dropout=network.dropout,
             crf=network.crf,
-            allowed=torch.from_numpy(allowed_transitions(self.labels.names)),
+            allowed=self._allowed() if self.entities else None,
         )
+
+    def _allowed(self) -> Tensor:
+        """Which tag may follow which, (tags + 2, tags + 2)."""
+        return torch.from_numpy(allowed_transitions(self.labels.names))
 
     def loss(self, model: TaskModel[Tagger], examples: Sequence[TaggedSentence]) -> Tensor:
         """-log p of the tags: of sentences with a CRF, of words without."""
@@ -111,7 +122,7 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
         words = model.inputs([example.words for example in examples])
         emissions = model.network(words)
         guesses = self._named(model.network.decode(emissions, words.mask))
-        probabilities = model.network.probabilities(emissions, words.mask).double().tolist()
+        probabilities = model.network.probabilities(emissions, words.mask).cpu().double().tolist()
         return [
             self._prediction(example, guess, rows)
             for example, guess, rows in zip(examples, guesses, probabilities, strict=True)
@@ -184,6 +195,20 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
 def are_entities(names: Sequence[str] | set[str]) -> bool:
     """Whether all tags are those of entities."""
     return all(entity_tag(name) is not None for name in names)
+
+
+def check_not_mixed(names: set[str], examples: Sequence[TaggedSentence]) -> None:
+    """Refuse entities with another tag among them: one slip, and none would be found again."""
+    entities = sorted(name for name in names if "-" in name and entity_tag(name) is not None)
+    if not entities:
+        return
+    for example in examples:
+        for name in example.labels:
+            if entity_tag(name) is None:
+                raise InputError(
+                    f"{example.place}: the tag {short(name)} is no entity's, as {entities[0]!r} "
+                    "and others are; use O, or B-, I-, E- or S- and a type for every word"
+                )
 
 
 def types_of(tags: Sequence[str]) -> tuple[str, ...]:

@@ -6,8 +6,9 @@
 | BIO (IOB2) | B- for its first word, then I- | B-PER I-PER O B-LOC |
 | IOBES (BIOES) | B-, I-, E- for its last word; S- for its only word | B-PER E-PER O S-LOC |
 
-One rule reads all three, and sequences that no scheme allows: that of conlleval, the script which
-scored the CoNLL shared tasks. So converting tags is reading their entities and writing them anew.
+BILOU is IOBES with other letters, L- for E- and U- for S-. One rule reads all of them, and
+sequences that no scheme allows: that of conlleval, the script which scored the CoNLL shared tasks.
+So converting tags is reading their entities and writing them anew.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 OUTSIDE = "O"
 MARKS: dict[Scheme, str] = {"IOB1": "BI", "BIO": "BI", "IOBES": "BIES"}
 """What the tags of entities begin with."""
+BILOU = {"L": "E", "U": "S"}
+"""The marks of BILOU that IOBES has other letters for."""
 UNTYPED = "entity"
 """What people are shown as the type of entities whose tags name none: B, I and O."""
 
@@ -68,8 +71,10 @@ def entity_tag(name: str) -> Tag | None:
     if name == OUTSIDE:
         return Tag(OUTSIDE)
     mark, _, entity_type = name.partition("-")
-    well_formed = mark in tuple("BIES") and str(Tag(mark, entity_type)) == name
-    return Tag(mark, entity_type) if well_formed else None
+    well_formed = str(Tag(mark, entity_type)) == name
+    if entity_type:  # a bare L or U is no mark: parts of speech are called so
+        mark = BILOU.get(mark, mark)
+    return Tag(mark, entity_type) if well_formed and mark in tuple("BIES") else None
 
 
 def spans(tags: Sequence[str]) -> list[Span]:

@@ -151,10 +151,9 @@ class Trainer:
 
     def over(self) -> bool:
         """Whether all epochs are done, or patience has run out."""
-        if self.progress.epochs_since_best >= self.training.patience:
+        if self.progress.is_out_of_patience(self.training):
             self.watcher.note(f"stopped early: no better in {self.training.patience} epochs")
-            return True
-        return self.progress.epoch >= self.training.epochs
+        return self.progress.is_over(self.training)
 
     def stop_if_wished(self, wish: Wish) -> None:
         """Save and stop if somebody asked to."""

@@ -123,6 +123,26 @@ def test_flags_take_the_place_of_settings(elmo: Elmo, tmp_path: Path) -> None:
     assert len(result["mixes"]) == 2
 
 
+def test_flags_of_the_bilm_and_of_presets(elmo: Elmo, tmp_path: Path) -> None:
+    flags = ["--per-direction", "--finetune-bilm", "--preset", "paper", "-o", "mine"]
+    _, out, _ = elmo(*command("spam", tmp_path), *flags, "--json", "--quiet")
+    settings = json.loads(out)["config"]
+    assert settings["inputs"]["per_direction"]
+    assert settings["inputs"]["finetune_bilm"]
+    assert settings["training"]["batch_examples"] == 60
+    assert (tmp_path / "mine" / "bilm").is_dir()
+
+
+def test_phrases_are_trained_on_where_asked(elmo: Elmo, tmp_path: Path) -> None:
+    counts = []
+    for flags in (["--phrases"], []):
+        arguments = [*command("sst", tmp_path), *flags, "-o", f"mine{len(counts)}"]
+        counts.append(json.loads(elmo(*arguments, "--json", "--quiet")[1])["examples"])
+    phrases, sentences = counts
+    assert phrases["train"] > sentences["train"]
+    assert phrases["dev"] == sentences["dev"]
+
+
 def test_a_baseline_takes_no_model(elmo: Elmo, tmp_path: Path) -> None:
     arguments = [*command("spam", tmp_path, **{"inputs.characters": True}), "--no-elmo"]
     code, out, _ = elmo(*arguments, "-o", "mine", "--quiet")
@@ -180,6 +200,11 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--no-elmo"], "give a file of static vectors (--static FILE)"),
+        (["--no-elmo", "--finetune-bilm"], "finetune_bilm is true but elmo is 'none'"),
+        (["--seed", str(2**63)], "it must be below 2 to the 63rd"),
+        (["--device", "meta"], "device 'meta' holds no numbers"),
+        (["--set", "files.encoding=5"], "encoding is 5; give its name"),
+        (["--model", "nowhere", "--test", "none.csv"], "none.csv: cannot be read"),
         (["--set", "training.epoch=3"], "unknown setting 'epoch'; did you mean 'epochs'?"),
         (["--set", "rows"], "'rows' is not a setting; write name=value, as in training.epochs=5"),
         (["-o", "nowhere/mine"], "nowhere/mine: there is no folder nowhere to write it into"),
@@ -301,6 +326,25 @@ def test_a_bad_line_leaves_no_file(elmo: Elmo, spam: Path, tmp_path: Path) -> No
     message = fails(elmo, "task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
     assert "in.jsonl, line 2: is 7 (int); give a text, or a list of words" in message
     assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.filterwarnings("ignore:unusual word")
+def test_half_a_pair_of_surrogates_is_answered_escaped(
+    elmo: Elmo, spam: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a\\ud800 b"}\n{"text": "\\u00e9"}\n')
+    code, out, _ = elmo("task", "predict", str(spam), "in.jsonl")
+    assert code == 0
+    first, second = out.splitlines()
+    assert '"a\\ud800 b"' in first
+    assert '"\xe9"' in second
+
+
+def test_a_file_of_tagged_words_is_no_text(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.conll").write_text("Jim B-PER\n")
+    message = fails(elmo, "task", "predict", str(spam), "in.conll")
+    assert "in.conll: is a file of words with tags by its name" in message
+    assert elmo("task", "predict", str(spam), "in.conll", "--format", "text")[0] == 0
 
 
 # Help

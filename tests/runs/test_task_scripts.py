@@ -149,6 +149,12 @@ def test_sample_efficiency_is_of_three_parts_of_the_data(
     assert fractions == [0.01, 0.1, 1.0] * 2
 
 
+def test_sample_efficiency_is_drawn(trainings: Trainings, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    sample_efficiency.main(["sst", "--picture", str(tmp_path / "a.png")])
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("main", [task_table.main, task_ablations.main, sample_efficiency.main])
 def test_an_unknown_row_is_wrong_usage_that_names_the_others(
     main: Callable[[list[str]], None], trainings: Trainings, capsys: pytest.CaptureFixture[str]

@@ -402,14 +402,58 @@ def test_pairs_of_one_first_sentence_are_held_out_together(tmp_path: Path) -> No
     assert not {pair.first for pair in data.train} & {pair.first for pair in data.dev}
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sha256": [1]}, "sha256 is [1]; it must be an object"),
+        ({"bilm": "x"}, "bilm is 'x'; it must be an object"),
+        ({"bilm": {"reference": 5}}, "reference is 5; it must be an object"),
+        ({"bilm": {"reference": {"modle": "a"}}}, "unknown setting 'modle'; did you mean 'model'?"),
+    ],
+)
+def test_a_damaged_config_is_one_line_with_its_place(
+    change: dict[str, Any], message: str, copy: Path
+) -> None:
+    values = json.loads((copy / "config.json").read_text())
+    bilm = values["bilm"]
+    if isinstance(change.get("bilm"), dict):
+        change = {"bilm": bilm | change["bilm"]}
+    (copy / "config.json").write_text(json.dumps(values | change))
+    found = refusal(copy)
+    assert found.startswith(f"{copy / 'config.json'}: ")
+    assert message in found
+
+
 def test_a_label_that_is_held_out_alone_is_known(tmp_path: Path) -> None:
     path = tmp_path / "rare.csv"
     [held] = hold_out(range(10))[1]
-    rows = [f"{'rare' if n == held else 'ham' if n % 2 else 'spam'},we go" for n in range(10)]
+    rows = [f"{'rare' if n == held else 'ham' if n % 2 else 'spam'},go {n}" for n in range(10)]
     path.write_text("label,text\n" + "\n".join(rows) + "\n")
     task, data = read_data(config("spam"), path, None, None, Watcher())
     assert task.labels.names == ("ham", "rare", "spam")
     assert [example.label for example in data.dev] == ["rare"]
+
+
+def test_texts_that_come_again_are_on_one_side(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    rows = [f"{'ham' if n % 2 else 'spam'},we go {n % 25}" for n in range(100)]
+    path.write_text("label,text\n" + "\n".join(rows) + "\n")
+    _, data = read_data(config("spam"), path, None, None, Watcher())
+    assert len(data.dev) == 8
+    assert not {each.words for each in data.dev} & {each.words for each in data.train}
+
+
+@pytest.mark.parametrize(
+    ("settings", "examples"), [({}, 2), ({"training.fraction": 0.05}, 20)], ids=["dev", "fraction"]
+)
+def test_one_label_that_is_left_to_train_on_is_refused(
+    settings: dict[str, Any], examples: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "few.csv"
+    rows = [f"{'ham' if n % 2 else 'spam'},we go {n}" for n in range(examples)]
+    path.write_text("label,text\n" + "\n".join(rows) + "\n")
+    with pytest.raises(InputError, match="there is only the label"):
+        read_data(config("spam", settings), path, None, None, Watcher())
 
 
 def test_the_shortest_phrase_concerns_trees_alone(tmp_path: Path) -> None:
@@ -474,3 +518,20 @@ def test_the_tokenizer_of_the_bilm_is_recorded(tmp_path: Path) -> None:
     assert GOOD[0] == "$$$"  # which the default tokenizer cuts into three words
     given = result.trained.task.given("$$$", result.trained.tokenizer, "here")
     assert given.examples[0].words == ("$", "$", "$")
+
+
+@pytest.mark.parametrize("slip", ["b-PER", "doc1"])
+def test_one_slip_among_the_tags_of_entities_is_refused(slip: str, tmp_path: Path) -> None:
+    path = tmp_path / "slip.conll"
+    path.write_text(f"Jim B-PER\nLee I-PER\n\nOslo B-LOC\n\n# {slip}\nBo B-PER\n")
+    with pytest.raises(InputError) as caught:
+        read_data(config("ner"), path, path, None, Watcher())
+    assert str(caught.value).startswith(f"{path}, line 6: the tag '{slip}'")
+    assert "is no entity's, as 'B-LOC' and others are" in str(caught.value)
+
+
+def test_tags_without_any_entity_are_of_words(tmp_path: Path) -> None:
+    path = tmp_path / "words.conll"
+    path.write_text("Jim NOUN\nruns O\n\nO B\nx L\n")
+    task, _ = read_data(config("ner"), path, path, None, Watcher())
+    assert task.labels.names == ("B", "L", "NOUN", "O")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.formats.word_vectors import save_word_vectors
 from elmokit.tasks.static_vectors import StaticVectors
 
 GLOVE = {"the": [1, 2], "bank": [3, 4], "Bank": [5, 6], "river": [7, 8], "money": [9, 10]}
@@ -158,3 +159,13 @@ def test_a_file_that_is_gone_or_another_is_said_once_and_words_are_unknown(
 
 def test_a_table_without_a_file_looks_nothing_up() -> None:
     assert StaticVectors(["a"], [[1.0]]).look_up(["b"]) == 0
+
+
+def test_words_are_looked_up_in_a_folder_of_our_own_vectors_too(tmp_path: Path) -> None:
+    folder = tmp_path / "word2vec"
+    save_word_vectors(folder / "vectors.safetensors", list(GLOVE), list(GLOVE.values()))
+    table = StaticVectors.read(folder, ["the"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table.look_up(["river"]) == 1
+    assert table(["river"]).tolist() == [[7, 8]]

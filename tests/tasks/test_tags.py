@@ -126,7 +126,13 @@ def test_entities_may_be_without_a_type_and_types_may_hold_hyphens():
     assert entity_tag("S-geo-pol") == ("S", "geo-pol")
 
 
-@pytest.mark.parametrize("name", ["", "B-", "b-PER", "BPER", "L-PER", "O-PER", "NOUN", "-PER"])
+def test_bilou_is_read_as_iobes():
+    bilou = ["B-PER", "I-PER", "L-PER", "O", "U-LOC"]
+    assert convert(bilou, "IOBES") == ("B-PER", "I-PER", "E-PER", "O", "S-LOC")
+    assert spans(bilou) == [("PER", 0, 3), ("LOC", 4, 5)]
+
+
+@pytest.mark.parametrize("name", ["", "B-", "b-PER", "BPER", "L", "U-", "O-PER", "NOUN", "-PER"])
 def test_other_tags_are_no_entities(name: str):
     assert entity_tag(name) is None
     with pytest.raises(InputError, match=r"is not an entity's; use O, or B-, I-, E- or S-"):

@@ -438,3 +438,14 @@ def test_train_task_takes_several_files(tmp_path: Path) -> None:
         config("spam", SHORT), tmp_path / "run", train=files, dev=dev, bilm=embedder()
     )
     assert result.examples == {"train": 80, "dev": 30, "test": 0}
+
+
+def test_gradients_are_clipped_unless_the_clip_is_infinite(tmp_path: Path) -> None:
+    def clipped_to(clip: float) -> Path:
+        folder = tmp_path / f"{clip}"
+        folder.mkdir()
+        return train(folder, "spam", {"training.epochs": 1, "training.clip": clip}).folder
+
+    tiny, usual, none = map(clipped_to, (1e-9, 1e6, math.inf))
+    assert same(usual, none)
+    assert not same(usual, tiny)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from elmokit.errors import FormatError, InputError
+from elmokit.plurals import counted
 from elmokit.tasks.examples import TaggedSentence
 from elmokit.tasks.files.lines import ENCODING, Line, paragraphs, read_lines
 
@@ -65,7 +66,8 @@ def _check_row(row: list[str], width: int, line: Line) -> None:
     if len(row) != width:
         mend = "name a CoNLL-U file .conllu" if line.text.startswith("#") else "mend the line"
         raise FormatError(
-            f"{line.place}: has {_columns(len(row))}, but the lines before have {width}; {mend}"
+            f"{line.place}: has {counted(len(row), 'column')}, but the lines before have {width}; "
+            f"{mend}"
         )
     if not all(row):
         raise FormatError(f"{line.place}: has an empty column; mend the line")
@@ -87,11 +89,7 @@ def _positions(word: int, tag: int, width: int, place: str) -> tuple[int, int]:
 def _position(name: str, column: int, width: int, place: str) -> int:
     if column == 0 or abs(column) > width:
         raise InputError(
-            f"{place}: has {_columns(width)}, so {column} is not the column of the {name}; count "
-            "from 1, or from -1 for the last"
+            f"{place}: has {counted(width, 'column')}, so {column} is not the column of the "
+            f"{name}; count from 1, or from -1 for the last"
         )
     return column - 1 if column > 0 else width + column
-
-
-def _columns(count: int) -> str:
-    return f"{count} column{'' if count == 1 else 's'}"

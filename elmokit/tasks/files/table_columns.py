@@ -154,7 +154,7 @@ def _check_count(row: Row, texts: int) -> None:
         _check_separator(row)
         raise InputError(
             f"{row.named_at}: has too few columns ({_listed(row.names)}) for {needed}; put commas "
-            "between them in a .csv, tabs in a .tsv"
+            "between them in a .csv, tabs in a .tsv, and both into each object of a .jsonl"
         )
 
 

@@ -114,6 +114,15 @@ def _format_of(path: str | Path) -> TableFormat:
     return SUFFIXES[suffix(path)]
 
 
+def _writable(label: str, row: Row) -> str:
+    """Refuse a label that no file can hold: JSON can write half a pair of surrogates."""
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        raise FormatError(f"{row.place}: the label {label!r} is no text; mend it") from None
+    return label
+
+
 def _label(row: Row, position: int) -> str:
     """The label of a row as it is written, blanks around it apart; "" if there is none."""
     value = row.values[position]
@@ -122,7 +131,7 @@ def _label(row: Row, position: int) -> str:
     if isinstance(value, bool):
         return str(value).lower()  # as JSON writes it
     if isinstance(value, str | int):
-        return str(value).strip()
+        return _writable(str(value).strip(), row)
     raise FormatError(
         f"{row.place}: column {row.names[position]!r} holds {_described(value)}; a label is a text "
         "or a whole number"

@@ -226,11 +226,16 @@ def test_one_column_only_is_refused(tmp_path):
     conll = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n"
     assert message(tmp_path, "a.csv", conll) == (
         "a.csv, line 1: has too few columns ('EU NNP I-NP I-ORG') for a label and a text; put "
-        "commas between them in a .csv, tabs in a .tsv"
+        "commas between them in a .csv, tabs in a .tsv, and both into each object of a .jsonl"
     )
     assert " for a label and two texts; put" in message(
         tmp_path, "a.tsv", "label\ttext\nx\ta\n", read=read_pairs
     )
+
+
+def test_a_label_that_no_file_can_hold_is_refused(tmp_path):
+    found = message(tmp_path, "a.jsonl", '{"label": "\\ud800", "text": "a"}\n')
+    assert found == "a.jsonl, line 1: the label '\\ud800' is no text; mend it"
 
 
 def test_plain_text_where_a_list_of_columns_belongs_is_refused():
