@@ -69,14 +69,14 @@ def add_options(function: Function, *options: Callable[[Function], Function]) ->
     return function
 
 
-def model_options(function: Function) -> Function:
-    """Add the flags that name a model."""
+def model_options(function: Function, otherwise: str = "the bundled English model") -> Function:
+    """Add the flags that name a model; `otherwise` is which it is without them."""
     return add_options(
         function,
         click.option(
             "--model",
             metavar="MODEL",
-            help="A model folder, or OPTIONS WEIGHTS. Without it: the bundled English model.",
+            help=f"A model folder, or OPTIONS WEIGHTS. Without it: {otherwise}.",
         ),
         click.option("--weights", metavar="FILE", help="The weights, where MODEL is options."),
         click.option(

@@ -52,7 +52,7 @@ class Progress:
 
     def __call__(self, done: int, total: int | None) -> None:
         """Report that `done` of `total` are done."""
-        if self.due():
+        if self.due() or (self._open_line and done == total):
             self.show(self.describe(done, total, time.monotonic() - self._started))
 
     def due(self) -> bool:

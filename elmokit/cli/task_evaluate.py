@@ -7,8 +7,13 @@ from typing import Any
 
 import click
 
-from elmokit.cli.options import ModelCommand, device_options, model_options
-from elmokit.cli.task_options import files_options, load_task, settings_of_flags
+from elmokit.cli.options import ModelCommand, device_options
+from elmokit.cli.task_options import (
+    files_options,
+    load_task,
+    settings_of_flags,
+    trained_with_options,
+)
 from elmokit.cli.training import settings_of
 
 
@@ -16,7 +21,7 @@ from elmokit.cli.training import settings_of
 @click.argument("folder")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @files_options
-@model_options
+@trained_with_options
 @device_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from elmokit.cli.options import Function, add_options, use_threads
+from elmokit.cli.options import Function, add_options, model_options, use_threads
 from elmokit.cli.progress import Fetched
 from elmokit.tasks.config import Format
 
@@ -25,6 +25,11 @@ SKIP_OPTION = click.option(
     help="Of CSV and TSV: leave out rows with more or fewer fields than columns; of SQuAD's JSON: "
     "questions whose answer is not where the file says.",
 )
+
+
+def trained_with_options(function: Function) -> Function:
+    """Add the flags that say where the biLM of a trained task is now."""
+    return model_options(function, otherwise="where it was when the task was trained")
 
 
 def files_options(function: Function) -> Function:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import ModelCommand, check_place, device_options, model_options
+from elmokit.cli.options import ModelCommand, check_place, device_options
 from elmokit.cli.progress import Bytes, Progress
-from elmokit.cli.task_options import HEADER_OPTION, SKIP_OPTION, load_task
+from elmokit.cli.task_options import HEADER_OPTION, SKIP_OPTION, load_task, trained_with_options
 from elmokit.cli.task_progress import Texts
 from elmokit.errors import InputError
+from elmokit.plurals import counted
 
 if TYPE_CHECKING:
     from elmokit.tasks.config import FilesConfig
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="That of INPUT. Without it: that of the training files for CSV and TSV, else utf-8.",
 )
-@model_options
+@trained_with_options
 @device_options
 def predict(
     folder: str,
@@ -145,6 +146,8 @@ def predict(
         items = with_predicates(items, trained, predicates, tagger, device)
     with Texts("predicting", quiet) as progress, Bytes("reading static vectors", quiet) as found:
         write(answers(trained, items, shown_as == "text", progress, found), output)
+    if output is not None and not quiet:
+        click.echo(f"{counted(len(items), 'answer')} in {output}", err=True)
 
 
 def check_asked(

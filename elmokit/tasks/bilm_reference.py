@@ -45,6 +45,11 @@ class BilmReference:
             precision=precision,
         )
 
+    def is_gone(self) -> bool:
+        """Whether it names a place in which nothing is any more."""
+        place = self.model or ""
+        return os.path.isabs(place) and not Path(place).exists()
+
     def absolute(self) -> BilmReference:
         """The same, found from any folder; names and addresses stay as they are."""
         return BilmReference(*map(_absolute, (self.model, self.weights, self.vocabulary)))

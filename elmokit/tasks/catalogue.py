@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple, get_args
 
 from elmokit.config import check_choice
 from elmokit.errors import ConfigError
 from elmokit.settings import change_setting
-from elmokit.tasks.config import Kind, Preset, Tables, TaskConfig
+from elmokit.tasks.config import TABLES, Kind, Preset, Tables, TaskConfig
 from elmokit.tasks.presets_coref import PAPER_COREF, SMALL_COREF
 from elmokit.tasks.presets_reading import PAPER_READER, SMALL_READER
 from elmokit.tasks.presets_srl import PAPER_SRL, SMALL_SRL
@@ -150,5 +151,19 @@ def task_config(
                 f"{setting} cannot be set: the task's name, here {name!r}, says what it is; "
                 "give another name"
             )
+        check_has_table(setting)
         change_setting(tables, setting.split("."), value)
     return TaskConfig.from_dict({**tables, "name": name, "kind": task.kind})
+
+
+def check_has_table(setting: str) -> None:
+    """Refuse a setting without the name of its table, naming it in full."""
+    if "." in setting or setting in TABLES:
+        return
+    near = [
+        f"{table}.{setting}"
+        for table, kind in TABLES.items()
+        if setting in {each.name for each in fields(kind)}
+    ]
+    if near:
+        raise ConfigError(f"unknown setting {setting!r}; did you mean {near[0]!r}?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from elmokit.errors import FormatError, InputError
 from elmokit.plurals import counted
 from elmokit.tasks.config import Column, Kind
+from elmokit.tasks.files.columns import DOCUMENT_START
 from elmokit.tasks.files.lines import ENCODING, Line, suffix
 from elmokit.tasks.files.rows import Row
 from elmokit.tasks.files.table_columns import NUMBER, TableSettings, text_positions
@@ -17,7 +19,9 @@ from elmokit.tasks.files.tables import ROWS, SUFFIXES
 from elmokit.tasks.srl.propositions import WithPredicates
 
 ItemFormat = Literal["text", "jsonl", "csv", "tsv"]
-TAGGED = (".conll", ".conllu", ".bio", ".iob")
+LABELLED = (".conll", ".conllu", ".bio", ".iob", ".json")
+LABELLED_LINE = re.compile(rf"{DOCUMENT_START}\s|\(\d+ \(")
+"""How files of labelled examples begin whose names say nothing: CoNLL's, and sentiment trees."""
 ONE = ("words", "text", "sentence")
 PAIRS = (("first", "second"), ("premise", "hypothesis"), ("sentence1", "sentence2"))
 
@@ -87,11 +91,11 @@ def format_of(name: str) -> ItemFormat:
     >>> format_of("a.csv.gz"), format_of("-")
     ('csv', 'text')
     """
-    if suffix(name) in TAGGED:
+    if suffix(name) in LABELLED:
         raise InputError(
-            f"{name}: is a file of words with tags by its name, and predictions are of raw text, "
-            "or of JSON lines with words; say that it is text (--format text), or measure with "
-            "elmo task evaluate"
+            f"{name}: is a file of labelled examples by its name, and predictions are of raw text, "
+            "or of JSON lines (.jsonl) with text or words; say that it is text (--format text), or "
+            "measure with elmo task evaluate"
         )
     return SUFFIXES.get(suffix(name), "text")
 
@@ -116,6 +120,11 @@ def items_of(
     filled = [line for line in lines if line.text.strip()]
     if settings.format == "jsonl":
         return (_json_item(line, kind, settings) for line in filled)
+    if filled and LABELLED_LINE.match(filled[0].text):
+        raise InputError(
+            f"{filled[0].place}: is labelled, as in CoNLL columns or sentiment trees, and "
+            "predictions are of raw text; measure with elmo task evaluate, or take the labels out"
+        )
     if settings.columns and filled:
         raise InputError(
             f"{filled[0].place}: is plain text, which has no columns; give no --text-column, or "

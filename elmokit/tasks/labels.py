@@ -57,11 +57,9 @@ class Labels:
             return self._numbers[name]
         except KeyError:
             where = "" if place is None else f"{place}: "
-            swapped = len(name) > LONGEST_SHOWN
-            advice = "is it the text? --label-column names the label's column" if swapped else ""
             raise InputError(
-                f"{where}label {shown(name)} is unknown; the model knows {self._listed()}: "
-                f"{advice or 'give a file of the task that it was trained for'}"
+                f"{where}label {shown(name)} is unknown; the training data have {self._listed()}: "
+                f"{self._advice(name)}"
             ) from None
 
     def numbers(self, names: Iterable[str], place: str | None = None) -> list[int]:
@@ -71,6 +69,15 @@ class Labels:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.names)}
+
+    def _advice(self, name: str) -> str:
+        """What to do about a label that is unknown."""
+        if len(name) > LONGEST_SHOWN:
+            return "is it the text? --label-column names the label's column"
+        near = next((each for each in self.names if each.casefold() == name.casefold()), None)
+        if near is not None:
+            return f"write it {shown(near)}"
+        return "give a file of the same task, or train on examples of this label too"
 
     def _listed(self) -> str:
         more = len(self.names) - NAMES_SHOWN

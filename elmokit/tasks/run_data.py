@@ -19,6 +19,8 @@ from elmokit.tasks.task import AnyTask
 from elmokit.tasks.watcher import Watcher
 from elmokit.text.tokenizer import load_tokenizer
 
+MANY_LABELS = 5
+"""Labels from which on it is odd that they are nearly as many as examples."""
 Files = str | Path | Sequence[str | Path]
 
 
@@ -73,6 +75,11 @@ def read_data(
         task.prepare(dev_examples),
         [] if test is None else task.prepare(read(test, whole)),
     )
+    if len(task.labels) > max(MANY_LABELS, len(data.train) // 2) and task.kind != "tags":
+        watcher.note(
+            f"there are nearly as many labels, {len(task.labels):,}, as examples: is the column of "
+            "the label the right one? --label-column names another"
+        )
     labels = f"; {counted(len(task.labels), 'label')}" if len(task.labels) else ""
     watcher.note(
         f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev, "

@@ -39,6 +39,8 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
     """Refuse to mix a new run with an old one, and to resume what is not there."""
     if resume and force:
         raise InputError("resume goes on with a run, and force replaces it; give one of them")
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; give the name of a folder to write into")
     saved = bool(Checkpoints(folder / CHECKPOINTS).steps())
     if resume and not saved:
         raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")

@@ -348,9 +348,10 @@ def _load_bilm(
     about = cast(dict[str, Any], stored)
     if isinstance(given, Embedder):
         used = UsedBilm(given, None)
+    elif given is not None:
+        used = UsedBilm(given.load(device, progress, **_manner(about, folder)), given)
     else:
-        reference = given or _stored_reference(about, folder)
-        used = UsedBilm(reference.load(device, progress, **_manner(about, folder)), reference)
+        used = _load_stored(about, folder, device, progress)
     found = facts_of_bilm(used.embedder)
     if found["model"] != about.get("sha256"):
         raise InputError(
@@ -364,6 +365,22 @@ def _load_bilm(
                 f"{_described(used.reference)} has {found[name]}; load it likewise"
             )
     return used
+
+
+def _load_stored(
+    about: Mapping[str, Any],
+    folder: Path,
+    device: str | torch.device | None,
+    progress: Progress | None,
+) -> UsedBilm:
+    """The biLM from where it was in training."""
+    reference = _stored_reference(about, folder)
+    if reference.is_gone():
+        raise InputError(
+            f"{folder}: the biLM that it was trained with is no longer in {reference.model}; say "
+            "where it is now (--model)"
+        )
+    return UsedBilm(reference.load(device, progress, **_manner(about, folder)), reference)
 
 
 def _manner(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:

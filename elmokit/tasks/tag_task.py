@@ -29,7 +29,6 @@ from elmokit.tasks.tags import (
 )
 from elmokit.tasks.task import Given, Task, TaskModel, words_of
 from elmokit.tasks.word_vectors import Sizes
-from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
 SCHEME: Scheme = "IOBES"
@@ -203,11 +202,12 @@ def check_not_mixed(names: set[str], examples: Sequence[TaggedSentence]) -> None
     if not entities:
         return
     for example in examples:
-        for name in example.labels:
+        for number, (word, name) in enumerate(zip(example.words, example.labels, strict=True), 1):
             if entity_tag(name) is None:
                 raise InputError(
-                    f"{example.place}: the tag {short(name)} is no entity's, as {entities[0]!r} "
-                    "and others are; use O, or B-, I-, E- or S- and a type for every word"
+                    f"{example.place}: word {number} of the sentence that begins here, {word!r}, "
+                    f"has the tag {name[:40]!r}, which is no entity's, as {entities[0]!r} and "
+                    "others are; use O, or B-, I-, E- or S- and a type for every word"
                 )
 
 

@@ -209,6 +209,8 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
         (["--set", "rows"], "'rows' is not a setting; write name=value, as in training.epochs=5"),
         (["-o", "nowhere/mine"], "nowhere/mine: there is no folder nowhere to write it into"),
         (["--set", "kind=pair"], "kind cannot be set"),
+        (["--set", "epochs=3"], "unknown setting 'epochs'; did you mean 'training.epochs'?"),
+        (["-o", "spam.train.csv"], "spam.train.csv: is a file; give the name of a folder"),
         (["--set", "name=sst"], "name cannot be set: the task's name, here 'spam'"),
         (["--train", "none.csv"], "none.csv: "),
         (["--static", "none.txt"], "none.txt: "),
@@ -296,6 +298,12 @@ def test_json_lines_keep_what_else_they_hold_and_go_to_a_file(
     assert {answer["given_label"] for answer in answers} == {"mine"}
 
 
+def test_it_is_said_how_many_answers_are_where(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("we go\nwe see\n")
+    _, out, err = elmo("task", "predict", str(spam), "in.txt", "-o", "out.jsonl")
+    assert (out, err) == ("", "2 answers in out.jsonl\n")
+
+
 def test_a_table_is_asked_about_its_text_column(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(
         "id,message\n7,you $$$ \xe9\n8,we see MOTHER\n".encode("latin-1")
@@ -343,8 +351,15 @@ def test_half_a_pair_of_surrogates_is_answered_escaped(
 def test_a_file_of_tagged_words_is_no_text(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
     (tmp_path / "in.conll").write_text("Jim B-PER\n")
     message = fails(elmo, "task", "predict", str(spam), "in.conll")
-    assert "in.conll: is a file of words with tags by its name" in message
+    assert "in.conll: is a file of labelled examples by its name" in message
     assert elmo("task", "predict", str(spam), "in.conll", "--format", "text")[0] == 0
+
+
+@pytest.mark.parametrize("line", ["-DOCSTART- -X- O O", "(3 (2 It) (4 works))"])
+def test_labelled_lines_are_no_text(line: str, elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text(f"\n{line}\n")
+    message = fails(elmo, "task", "predict", str(spam), "in.txt")
+    assert message.startswith("elmo: in.txt, line 2: is labelled")
 
 
 # Help

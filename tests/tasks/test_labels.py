@@ -35,10 +35,10 @@ def test_unknown_label_is_one_line_with_its_place_and_the_known_ones():
     with pytest.raises(InputError) as caught:
         Labels(("ham", "spam")).number("Spam", "test.csv, line 3")
     assert str(caught.value) == (
-        "test.csv, line 3: label 'Spam' is unknown; the model knows 'ham', 'spam': give a file of "
-        "the task that it was trained for"
+        "test.csv, line 3: label 'Spam' is unknown; the training data have 'ham', 'spam': write it "
+        "'spam'"
     )
-    with pytest.raises(InputError, match=r"^label 'x' is unknown"):
+    with pytest.raises(InputError, match=r"^label 'x' is unknown.*: give a file of the same task"):
         Labels(("ham", "spam")).number("x")
 
 

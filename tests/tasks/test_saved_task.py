@@ -526,8 +526,8 @@ def test_one_slip_among_the_tags_of_entities_is_refused(slip: str, tmp_path: Pat
     path.write_text(f"Jim B-PER\nLee I-PER\n\nOslo B-LOC\n\n# {slip}\nBo B-PER\n")
     with pytest.raises(InputError) as caught:
         read_data(config("ner"), path, path, None, Watcher())
-    assert str(caught.value).startswith(f"{path}, line 6: the tag '{slip}'")
-    assert "is no entity's, as 'B-LOC' and others are" in str(caught.value)
+    assert str(caught.value).startswith(f"{path}, line 6: word 1 of the sentence")
+    assert f"'#', has the tag '{slip}', which is no entity's, as 'B-LOC'" in str(caught.value)
 
 
 def test_tags_without_any_entity_are_of_words(tmp_path: Path) -> None:
@@ -535,3 +535,23 @@ def test_tags_without_any_entity_are_of_words(tmp_path: Path) -> None:
     path.write_text("Jim NOUN\nruns O\n\nO B\nx L\n")
     task, _ = read_data(config("ner"), path, path, None, Watcher())
     assert task.labels.names == ("B", "L", "NOUN", "O")
+
+
+def test_nearly_as_many_labels_as_examples_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "swapped.csv"
+    path.write_text("text,label\n" + "".join(f"ham,we go {n}\n" for n in range(20)))
+    notes: list[str] = []
+    watcher = Watcher()
+    watcher.note = notes.append  # type: ignore[method-assign]
+    read_data(config("spam"), path, path, None, watcher)
+    assert notes[0].startswith("there are nearly as many labels, 20, as examples: is the column")
+
+
+def test_a_model_that_has_moved_is_asked_for(copy: Path, tmp_path: Path) -> None:
+    values = json.loads((copy / "config.json").read_text())
+    values["bilm"]["reference"]["model"] = str(tmp_path / "gone")
+    (copy / "config.json").write_text(json.dumps(values))
+    assert refusal(copy) == (
+        f"{copy}: the biLM that it was trained with is no longer in {tmp_path / 'gone'}; say where "
+        "it is now (--model)"
+    )

@@ -181,7 +181,9 @@ def test_confusions_are_shown_as_a_matrix():
 
 
 def test_label_that_the_model_does_not_know_is_refused():
-    with pytest.raises(InputError, match="label 'emu' is unknown; the model knows 'cat', 'dog'"):
+    with pytest.raises(
+        InputError, match="label 'emu' is unknown; the training data have 'cat', 'dog'"
+    ):
         score_labels(ANIMALS, ["emu"], ["cat"])
 
 

@@ -77,12 +77,12 @@ def test_an_unknown_label_is_refused_with_its_place_and_those_that_are_known(
 ) -> None:
     message = message_of(task.prepare, [example])
     assert message.startswith("here, line 1: label ")
-    assert "is unknown; the model knows '" in message
+    assert "is unknown; the training data have '" in message
 
 
 def test_an_unknown_type_of_entity_is_called_by_its_name() -> None:
     message = message_of(tagging(IOB1).prepare, [sentence("Jim", "B-MISC")])
-    assert "label 'MISC' is unknown; the model knows 'O', 'LOC', 'PER'" in message
+    assert "label 'MISC' is unknown; the training data have 'O', 'LOC', 'PER'" in message
 
 
 def test_parts_of_speech_are_refused_where_entities_were_learnt() -> None:

@@ -5,6 +5,7 @@ Only `\n` ends a line, and one `\r` before it belongs to the end.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -74,7 +75,8 @@ def _decoded(contents: bytes, encoding: str, path: str | Path) -> str:
         ) from None
     except UnicodeDecodeError as error:
         line = contents.count(b"\n", 0, error.start) + 1
+        likely = "utf-16" if contents.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin-1"
         raise FormatError(
             f"{place(path, line)}: is not {encoding} ({error.reason}); name the encoding that the "
-            "file has, as in --encoding latin-1"
+            f"file has, as in --encoding {likely}"
         ) from None

@@ -115,9 +115,9 @@ def _fits(row: Fields, names: Sequence[str]) -> bool:
 def _check_width(row: Fields, names: Sequence[str]) -> None:
     if not _fits(row, names):
         raise FormatError(
-            f"{row.place}: has {counted(len(row.values), 'field')}, but there are "
-            f"{counted(len(names), 'column')}; mend the line (in a .csv, put a text that holds "
-            "commas between quotation marks), or leave such rows out (--skip-bad-rows)"
+            f"{row.place}: has {counted(len(row.values), 'field')}, and the first row has "
+            f"{len(names)}; mend the line (in a .csv commas separate fields, and a text that holds "
+            "some is put between quotation marks), or leave such rows out (--skip-bad-rows)"
         )
 
 

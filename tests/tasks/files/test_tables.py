@@ -88,9 +88,9 @@ def test_overflow_columns_without_a_name_are_left_alone(tmp_path):
 @pytest.mark.parametrize(("row", "count"), [("ham,Well, you", 3), ("ham", 1)])
 def test_row_with_another_number_of_fields_is_refused(tmp_path, row, count):
     assert message(tmp_path, "a.csv", f"label,text\nham,a\n{row}\n") == (
-        f"a.csv, line 3: has {count} field{'s' * (count > 1)}, but there are 2 columns; mend the "
-        "line (in a .csv, put a text that holds commas between quotation marks), or leave such "
-        "rows out (--skip-bad-rows)"
+        f"a.csv, line 3: has {count} field{'s' * (count > 1)}, and the first row has 2; mend the "
+        "line (in a .csv commas separate fields, and a text that holds some is put between "
+        "quotation marks), or leave such rows out (--skip-bad-rows)"
     )
     with pytest.warns(ElmoWarning, match=r"a\.csv, line 3: .* 1 such row left out"):
         found = texts(
