@@ -85,8 +85,9 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 
 def say(message: str) -> None:
-    """One line on stderr."""
-    click.echo(f"elmo: {message}", err=True)
+    """One line on stderr; on a terminal over that of a progress that is still open."""
+    line = f"elmo: {message}"
+    click.echo(f"\r{line:<79}" if sys.stderr.isatty() else line, err=True)
 
 
 def show_warning(

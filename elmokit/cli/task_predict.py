@@ -155,7 +155,9 @@ def check_asked(
 ) -> None:
     """Refuse flags that contradict each other."""
     if bool(input_file) == bool(questions):
-        raise click.UsageError("give INPUT, or questions (--question), and not both")
+        raise click.UsageError(
+            "give INPUT, a file or - for standard input; or, to a reader, questions (--question)"
+        )
     if predicates is not None and tagger is not None:
         raise click.UsageError("give --predicates or --tagger, and not both")
 

@@ -82,8 +82,8 @@ def read_data(
         )
     labels = f"; {counted(len(task.labels), 'label')}" if len(task.labels) else ""
     watcher.note(
-        f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev, "
-        f"{len(data.test):,} for test{labels}"
+        f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev"
+        f"{f', {len(data.test):,} for test' if data.test else ''}{labels}"
     )
     return task, data
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 
 import pytest
 
+from elmokit.cli import say
 from elmokit.cli.progress import Bytes, Embedded, Passes, Sentences
 
 
@@ -33,6 +35,25 @@ def test_a_terminal_is_renewed_and_a_log_gets_lines(monkeypatch, stream, start):
         progress(1_000_000, 2_000_000)
     assert stream.getvalue().startswith(start)
     assert stream.getvalue().endswith("\n")
+
+
+def test_a_note_stands_over_an_open_line_of_a_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Terminal())
+    say("note: a")
+    assert sys.stderr.getvalue() == "\relmo: note: a".ljust(80) + "\n"
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    say("note: a")
+    assert sys.stderr.getvalue() == "elmo: note: a\n"
+
+
+def test_the_end_is_shown_where_the_beginning_was(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Terminal())
+    clock = iter([0.0, 20.0, 20.0, 20.0, 20.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with Sentences("scoring") as progress:
+        progress(1, 4)
+        progress(4, 4)
+    assert "4 sentences of 4" in sys.stderr.getvalue()
 
 
 def test_another_pass_begins_with_a_rate_of_its_own(monkeypatch):

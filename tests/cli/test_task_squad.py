@@ -127,4 +127,4 @@ def test_input_and_questions_exclude_each_other(elmo: Elmo, squad: str) -> None:
     for more in ([], ["text.txt", "--question", "who"]):
         code, _, err = elmo("task", "predict", squad, "--context", "text.txt", *more)
         assert code == 2
-        assert "give INPUT, or questions (--question), and not both" in err
+        assert "give INPUT, a file or - for standard input" in err

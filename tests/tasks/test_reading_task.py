@@ -94,7 +94,7 @@ def test_a_run_writes_results_without_labels_and_says_so(tmp_path: Path) -> None
     assert results["dev"]["questions"] == 30
     assert results["examples"]["train"] == 60
     assert "exact match" in (result.folder / "report.txt").read_text()
-    assert "60 examples to train on, 15 for dev, 0 for test" in told.notes
+    assert "60 examples to train on, 15 for dev" in told.notes
     loaded = TrainedTask.load(result.folder, bilm=embedder())
     asked = [("who", LONG), ("HOW MUCH", "a 777$")]
     assert loaded.predict(asked) == result.trained.predict(asked)
