@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from elmokit.config import Precision
+from elmokit.model.tiles import leave_out_undescribed_tiles, obeys
+
+leave_out_undescribed_tiles()  # before the first product
 
 INT8_PAYS = 2**21
 """Weights below this size multiply as fast in float32: rounding the rows costs what is gained. The
@@ -56,12 +59,16 @@ def has_bfloat16(device: torch.device) -> bool:
     """Whether bfloat16 products are faster than float32 ones on this device."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
+    if leave_out_undescribed_tiles():  # without tiles they are slower (docs/log.md)
+        return False
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return has_onednn(device) and any(processor_says(name) for name in names)
 
 
 def has_int8(device: torch.device) -> bool:
     """Whether the processor multiplies 8-bit integers faster than floats."""
+    if leave_out_undescribed_tiles() and not obeys():
+        return False
     return has_onednn(device) and processor_says("_is_vnni_supported")
 
 

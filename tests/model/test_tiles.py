@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+import pytest
+import torch
+
+from elmokit.model import products, tiles
+from elmokit.model.tiles import (
+    FEATURES,
+    INSTRUCTIONS,
+    TILE_SIZES,
+    TILES,
+    WITHOUT_TILES,
+    are_undescribed,
+    leave_out_undescribed_tiles,
+)
+
+ON_LINUX = sys.platform == "linux" and platform.machine() == "x86_64"
+HIGHEST_WITH_SIZES, HIGHEST_WITHOUT = TILE_SIZES, TILE_SIZES - 1
+ONE_PALETTE = 1
+PROCESSOR = torch.device("cpu")
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """A processor that answers as a test says, and a process that has not asked it yet."""
+
+    def answers(highest: int, features: int, sizes: int) -> None:
+        known = {0: highest, FEATURES: features, TILE_SIZES: sizes}
+        monkeypatch.setattr(sys, "platform", "linux")
+        monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+        monkeypatch.setattr(tiles, "ask_processor", lambda leaf, part: known[leaf])
+
+    leave_out_undescribed_tiles.cache_clear()
+    monkeypatch.delenv(INSTRUCTIONS, raising=False)
+    yield answers
+    leave_out_undescribed_tiles.cache_clear()
+
+
+@pytest.mark.skipif(not ON_LINUX, reason="CPUID is asked on Linux and x86-64 alone")
+def test_a_processor_says_which_leaf_is_its_highest():
+    assert FEATURES <= tiles.ask_processor(0, 0) & 0xFFFFFFFF < 0x1000
+
+
+@pytest.mark.parametrize(
+    ("highest", "features", "sizes", "expected"),
+    [
+        (HIGHEST_WITH_SIZES, TILES, ONE_PALETTE, False),
+        (HIGHEST_WITH_SIZES, TILES, 0, True),
+        (HIGHEST_WITHOUT, TILES, ONE_PALETTE, True),
+        (HIGHEST_WITHOUT, 0, 0, False),
+    ],
+)
+def test_tiles_are_undescribed_if_they_are_announced_without_sizes(
+    processor, highest, features, sizes, expected
+):
+    processor(highest, features, sizes)
+    assert are_undescribed() == expected
+
+
+def test_undescribed_tiles_are_left_out(processor):
+    processor(HIGHEST_WITHOUT, TILES, 0)
+    assert leave_out_undescribed_tiles()
+    assert os.environ[INSTRUCTIONS] == WITHOUT_TILES
+
+
+def test_described_tiles_are_used(processor):
+    processor(HIGHEST_WITH_SIZES, TILES, ONE_PALETTE)
+    assert not leave_out_undescribed_tiles()
+    assert INSTRUCTIONS not in os.environ
+
+
+def test_what_a_user_chose_stays(processor, monkeypatch):
+    monkeypatch.setenv(INSTRUCTIONS, "AVX2")
+    processor(HIGHEST_WITHOUT, TILES, 0)
+    assert leave_out_undescribed_tiles()
+    assert os.environ[INSTRUCTIONS] == "AVX2"
+
+
+def test_a_system_that_forbids_new_code_is_left_as_it_is(monkeypatch):
+    def refuse(leaf: int, part: int) -> int:
+        raise PermissionError("no code made at run time")
+
+    monkeypatch.setattr(tiles, "ask_processor", refuse)
+    assert not are_undescribed()
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_fast_products_are_not_made_with_undescribed_tiles(monkeypatch, obeys):
+    monkeypatch.setattr(products, "leave_out_undescribed_tiles", lambda: True)
+    monkeypatch.setattr(products, "obeys", lambda: obeys)
+    monkeypatch.setattr(products, "processor_says", lambda name: True)
+    assert not products.has_bfloat16(PROCESSOR)
+    assert products.has_int8(PROCESSOR) == (obeys and products.has_onednn(PROCESSOR))
