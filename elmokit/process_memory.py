@@ -20,6 +20,10 @@ CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
 KEPT = 8
 """How many such blocks may stay free at the end of the heap."""
+LARGEST_KEPT = 32 << 20
+"""The largest block that every version of GNU's C library may be told to keep on its heap."""
+FREE_AT_MOST = 1 << 30
+"""What training may keep free for the next step."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 STATUS_FILE = Path("/proc/self/status")  # of Linux
 
@@ -39,6 +43,16 @@ def give_back_large_blocks(size: int = LARGE_BLOCK) -> None:
     _call("mallopt", M_MMAP_THRESHOLD, size)
     # Once the first is set, this one would be 128 kB: every step would return its memory.
     _call("mallopt", M_TRIM_THRESHOLD, KEPT * size)
+
+
+def keep_large_blocks() -> None:
+    """Have the C library keep what a step of training gave back for the next step.
+
+    It would return large blocks to the system, and get them again page by page, each of which the
+    system has to clear.
+    """
+    _call("mallopt", M_MMAP_THRESHOLD, LARGEST_KEPT)
+    _call("mallopt", M_TRIM_THRESHOLD, FREE_AT_MOST)
 
 
 def give_back_free_memory() -> None:

@@ -21,6 +21,7 @@ from benchmarks.text import REPOSITORY
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
 from elmokit.cli.task_progress import Shown
 from elmokit.errors import ConfigError
+from elmokit.process_memory import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.config import TaskConfig
@@ -162,6 +163,7 @@ def train(row: Row, config: TaskConfig, folder: Path, anew: bool = False) -> Non
         folder: Where it goes.
         anew: Replace what the folder holds.
     """
+    keep_large_blocks()  # as `elmo task train` does
     shown = Shown(quiet=False)
     resume = not anew and (folder / CHECKPOINTS).exists()
     try:

@@ -40,6 +40,29 @@ def test_large_blocks_stay_in_maps_of_their_own(argument: list[str], mapped: int
     assert int(found.stdout) == mapped
 
 
+KEPT_BLOCKS = """
+import resource, sys
+from elmokit.process_memory import keep_large_blocks
+if sys.argv[1:]:
+    keep_large_blocks()
+def step():
+    return len([b"x" * (16 << 20) for _ in range(8)])
+step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+FEW_PAGES = 500  # a block of 16 MB has 4,096
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="not GNU's C library")
+@pytest.mark.parametrize(("argument", "few"), [([], False), (["keep"], True)])
+def test_kept_blocks_are_not_asked_for_again(argument: list[str], few: bool) -> None:
+    command = [sys.executable, "-c", KEPT_BLOCKS, *argument]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (int(found.stdout) < FEW_PAGES) == few
+
+
 @pytest.fixture
 def nothing_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CAPACITIES:

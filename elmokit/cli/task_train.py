@@ -17,6 +17,7 @@ from elmokit.cli.options import (
 from elmokit.cli.task_options import bilm_reference, files_options, settings_of_flags
 from elmokit.cli.task_progress import Shown
 from elmokit.cli.training import settings_of
+from elmokit.process_memory import keep_large_blocks
 from elmokit.tasks.catalogue import CATALOGUE, task_config
 from elmokit.tasks.config import ElmoPlace, Preset
 
@@ -136,6 +137,7 @@ def train(
     """
     from elmokit.tasks.run import train_task
 
+    keep_large_blocks()
     check_place(output)
     bilm = bilm_reference(flags.pop("model"), flags.pop("weights"), flags.pop("vocabulary"))
     config = task_config(name, preset, settings_of(settings, EXAMPLE, **settings_of_flags(**flags)))
