@@ -22,7 +22,9 @@ from elmokit.adaptors.text_reader import (
     Spec,
     Split,
     TextReader,
+    absolute,
     check_checksum,
+    check_there,
     checked_texts,
     load_shared,
     locations_of,
@@ -36,6 +38,7 @@ POOLED = "pooled"
 MIXED = ("default", "elmo")
 """The outputs that the mix decides; without one of them there is nothing to train."""
 ONE_PER_TEXT = ("default", "sequence_len", POOLED)
+REMEDY = "elmokit.adaptors.keras.load(path, model=…) names the right one"
 
 Shape = tuple[int | None, ...]
 
@@ -109,8 +112,9 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
         self.supports_jit = False
         # Keras moves its own variables only: the model goes where they will be.
         loaded = load_shared(model, keras.ops.zeros(()).device)
-        check_checksum(loaded, checksum, model, "load(path, model=…) names the right one")
-        self.model = locations_of(model)
+        check_checksum(loaded, checksum, model, REMEDY)
+        # Now, since the working folder may be another by the time that the layer is saved.
+        self.model = locations_of(absolute(model))
         self.checksum = loaded.checksum
         self.output_name = output
         self.as_dict = as_dict
@@ -218,7 +222,10 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
     def from_config(cls, config: Mapping[str, Any]) -> ElmoLayer:
         """The layer that `get_config` described, with the same model or none."""
         elsewhere = _model_elsewhere.get()
-        return cls(**(dict(config) if elsewhere is None else {**config, "model": elsewhere}))
+        if elsewhere is not None:
+            return cls(**{**config, "model": elsewhere})
+        check_there(config.get("model"), REMEDY, was_there=True)
+        return cls(**config)
 
     @property
     def _needs_words(self) -> bool:

@@ -22,7 +22,9 @@ from elmokit.adaptors.text_reader import (
     LoadedModel,
     Spec,
     Tokenizer,
+    absolute,
     check_checksum,
+    check_there,
     checked_texts,
     load_shared,
     shared_reader,
@@ -42,6 +44,7 @@ Pool = Literal["mean", "max", "mean+max"]
 Layer = Literal["average", "top", "all"] | int
 
 POOLS = {"mean": MEAN, "max": MAX}
+REMEDY = "set_params(model=…) names the right one"
 
 
 class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,7 +53,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     There is nothing to fit: `transform` may be called at once. What `fit` keeps is the checksum of
     the model, so that another one is refused later. Texts are read once in a process: copies of the
     vectorizer, those of a grid search among them, find the vectors of any layer and pool there.
-    A pickle names the model, and does not hold it.
+    A pickle names the model, by its whole path if it is a folder, and does not hold it.
 
     Args:
         model: A model folder, the name of a model, or a pair of options and weights; None for the
@@ -128,14 +131,19 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.requires_fit = False
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Only here: `get_params`, and so `clone`, give the model as it was given.
+        return {**super().__getstate__(), "model": absolute(self.model)}
+
     def _load(self) -> LoadedModel:
+        check_there(self.model, REMEDY, was_there=hasattr(self, "model_checksum_"))
         return load_shared(self.model, self.device, self.precision)
 
     def _same_model(self) -> LoadedModel:
         """The model, which must be that of `fit` if there was one."""
         loaded = self._load()
         expected = getattr(self, "model_checksum_", None)
-        check_checksum(loaded, expected, self.model, "set_params(model=…) names the right one")
+        check_checksum(loaded, expected, self.model, REMEDY)
         return loaded
 
     def _parts(self, config: ModelConfig) -> list[Part]:

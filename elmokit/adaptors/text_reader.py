@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from elmokit.adaptors.tensorflow_hub import CHOSEN_MODEL, as_list, is_hub_address, read_spec
-from elmokit.bundled import ENGLISH_SMALL
+from elmokit.bundled import ENGLISH_SMALL, is_bundled
 from elmokit.config import Precision, check_choice, check_size
 from elmokit.embedder import Embedder
 from elmokit.errors import InputError
-from elmokit.formats.models import MODEL_OF_RUN, Location
+from elmokit.formats.models import MODEL_OF_RUN, Location, is_published
 from elmokit.reductions import Vectors
 from elmokit.text.characters import short
 from elmokit.token_vectors import check_device
@@ -69,6 +69,19 @@ def checked_location(location: object) -> Location:
     return location
 
 
+def absolute(spec: Spec) -> Spec:
+    """The same, found from any folder; names and addresses stay as they are."""
+    if isinstance(spec, tuple | list):
+        return [_absolute(location) for location in spec]
+    return None if spec is None else _absolute(spec)
+
+
+def _absolute(location: Location) -> Location:
+    # What cannot be a location is refused where it is loaded, not where it is written down.
+    there = isinstance(location, str | Path) and os.path.exists(location)
+    return os.path.abspath(location) if there else location
+
+
 def load_shared(
     spec: Spec, device: str | torch.device | None = None, precision: Precision = "exact"
 ) -> LoadedModel:
@@ -106,6 +119,26 @@ def _stamp(locations: Locations) -> object:
         inside = [*path.glob("*"), *(path / MODEL_OF_RUN).glob("*")] if path.is_dir() else [path]
         files += [(str(file), file.stat()) for file in inside if file.is_file()]
     return chosen, tuple(sorted((name, about.st_size, about.st_mtime_ns) for name, about in files))
+
+
+def check_there(spec: Spec, remedy: str, *, was_there: bool) -> None:
+    """Refuse a place in which nothing is.
+
+    Where no model `was_there` before, a word may be a misspelt name, which loading has hints for.
+    """
+    for location in locations_of(spec):
+        if is_missing(location) and (was_there or os.path.isabs(location)):
+            raise InputError(f"{location}: there is no such file or folder; {remedy}")
+
+
+def is_missing(location: str) -> bool:
+    """Whether this is neither an address, nor the name of a model, nor a place with anything in it.
+
+    >>> is_missing("english-small"), is_missing("no/such/folder")
+    (False, True)
+    """
+    named = "://" in location or is_published(location) or is_bundled(location)
+    return not named and not os.path.exists(location)
 
 
 def check_checksum(loaded: LoadedModel, expected: str | None, spec: Spec, remedy: str) -> None:

@@ -361,6 +361,51 @@ def test_model_that_was_moved_is_found_where_it_is_now(moved: tuple[Path, Any]) 
     assert np.array_equal(found.predict(texts(TEXTS), verbose=0), expected)
 
 
+def test_model_that_is_gone_is_one_line_with_the_remedy(moved: tuple[Path, Any]) -> None:
+    path, _ = moved
+
+    for read in (load, keras.saving.load_model, ElmoTextModel.load):
+        with pytest.raises(InputError, match=r"before: .*keras\.load\(path, model=…\)") as error:
+            read(path)
+        assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="elsewhere: there is no such file") as error:
+        load(path, model="elsewhere")
+    assert "load(path" not in str(error.value)  # which is what was done
+
+
+@pytest.mark.parametrize("name", ["bm", ("bm/options.json", Path("bm/weights.hdf5"))])
+def test_model_in_the_working_folder_is_found_from_another(
+    files: Files, name: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "bm").mkdir()
+    shutil.copy(files[0], tmp_path / "bm/options.json")
+    shutil.copy(files[1], tmp_path / "bm/weights.hdf5")
+    monkeypatch.chdir(tmp_path)
+    model = ElmoTextModel(spam_model(name))
+    model.fit(TEXTS, LABELS, verbose=0)
+    expected = model.predict(TEXTS, verbose=0)
+
+    model.save("before.keras")
+    monkeypatch.chdir("elsewhere")  # before the second is saved, and both are loaded
+    model.save("after.keras")
+
+    for path in ("../before.keras", "after.keras"):
+        assert np.array_equal(ElmoTextModel.load(path).predict(TEXTS, verbose=0), expected)
+
+
+def test_file_that_names_no_whole_path_has_the_remedy_too(files: Files) -> None:
+    config = {**ElmoLayer(files).get_config(), "model": "bm"}  # as files of before have it
+
+    with pytest.raises(InputError, match=r"^bm: there is no such .*load\(path, model=…\)"):
+        ElmoLayer.from_config(config)
+
+
+def test_names_of_models_are_kept_as_they_are() -> None:
+    assert ElmoLayer("english-small").get_config()["model"] == "english-small"
+    assert ElmoLayer().get_config()["model"] == "english-small"
+
+
 def test_another_model_is_refused_in_one_line(moved: tuple[Path, Any], other_files: Files) -> None:
     path, _ = moved
 
@@ -449,19 +494,148 @@ def test_text_model_reads_texts_before_the_first_epoch(
     assert [count for count in counts if count] == [3]
 
 
-@pytest.mark.parametrize("kind", [dict, tuple])
-def test_texts_may_be_one_of_several_inputs(files: Files, kind: Any) -> None:
+def model_of_two_inputs(files: Files) -> Any:
+    """Takes texts, written, and a number for each, lengths."""
     written, lengths = text_input("written"), keras.Input((1,), name="lengths")
     joined = keras.layers.Concatenate()([ElmoLayer(files)(written), lengths])
     model = keras.Model([written, lengths], keras.layers.Dense(1)(joined))
-    counts = np.array([[len(text)] for text in TEXTS], np.float32)
+    model.compile(loss="mse", optimizer=keras.optimizers.SGD(0.001))
+    return model
+
+
+COUNTS = np.array([[len(text)] for text in TEXTS], np.float32)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        COUNTS,
+        COUNTS.tolist(),
+        COUNTS[:, 0].tolist(),
+        tuple(map(len, TEXTS)),
+        list(COUNTS[:, 0]),
+    ],
+)
+@pytest.mark.parametrize("kind", [dict, tuple, list])
+def test_texts_may_be_one_of_several_inputs(files: Files, kind: Any, counts: Any) -> None:
+    model = model_of_two_inputs(files)
     inputs = {"written": TEXTS, "lengths": counts}
 
     found = ElmoTextModel(model).predict(
-        inputs if kind is dict else tuple(inputs.values()), verbose=0
+        inputs if kind is dict else kind(inputs.values()), verbose=0
     )
 
-    assert np.array_equal(found, model.predict([texts(TEXTS), counts], verbose=0))
+    assert np.array_equal(found, model.predict([texts(TEXTS), COUNTS], verbose=0))
+
+
+def test_numbers_may_come_before_the_texts(files: Files) -> None:
+    written, lengths = text_input("written"), keras.Input((1,), name="lengths")
+    joined = keras.layers.Concatenate()([lengths, ElmoLayer(files)(written)])
+    model = ElmoTextModel(keras.Model([lengths, written], joined))
+
+    found = model.predict([COUNTS.tolist(), TEXTS], verbose=0)
+
+    assert np.array_equal(found[:, :1], COUNTS)
+
+
+def test_lists_of_numbers_train_as_arrays_do(files: Files) -> None:
+    weights = [1.0, 2.0, 0.0, 4.0]
+    settings: dict[str, Any] = {"epochs": 2, "shuffle": False, "verbose": 0}
+    keras.utils.set_random_seed(1)
+    listed = ElmoTextModel(model_of_two_inputs(files))
+    keras.utils.set_random_seed(1)
+    plain = model_of_two_inputs(files)
+    inputs = {"written": TEXTS, "lengths": COUNTS[:, 0].tolist()}
+    arrays = {"written": texts(TEXTS), "lengths": COUNTS}
+
+    history = listed.fit(
+        inputs,
+        LABELS,
+        sample_weight=weights,
+        validation_data=(inputs, LABELS, tuple(weights)),
+        **settings,
+    )
+    expected = plain.fit(
+        arrays,
+        np.array(LABELS),
+        sample_weight=np.array(weights),
+        validation_data=(arrays, np.array(LABELS), np.array(weights)),
+        **settings,
+    )
+
+    for name, values in expected.history.items():
+        assert history.history[name] == pytest.approx(values, abs=AGREE)
+    assert listed.evaluate(inputs, LABELS, sample_weight=weights, verbose=0) == pytest.approx(
+        plain.evaluate(arrays, np.array(LABELS), sample_weight=np.array(weights), verbose=0)
+    )
+
+
+def test_labels_of_several_outputs_are_given_by_name(files: Files) -> None:
+    inputs = text_input()
+    vectors = ElmoLayer(files)(inputs)
+    outputs = {name: keras.layers.Dense(1, name=name)(vectors) for name in ("spam", "rude")}
+    model = keras.Model(inputs, outputs)
+    model.compile(loss={"spam": "mse", "rude": "mse"})
+    labels = {"spam": LABELS, "rude": LABELS[::-1]}
+
+    found = ElmoTextModel(model).evaluate(TEXTS, labels, verbose=0)
+
+    arrays = {name: np.array(values) for name, values in labels.items()}
+    assert found == pytest.approx(model.evaluate(texts(TEXTS), arrays, verbose=0))
+
+
+def test_labels_out_of_a_table_of_objects_are_numbers(files: Files) -> None:
+    table = np.array(list(zip(TEXTS, LABELS, strict=True)), dtype=object)
+    model = ElmoTextModel(spam_model(files))
+
+    found = model.evaluate(table[:, 0], table[:, 1], verbose=0)
+
+    assert found == model.evaluate(TEXTS, LABELS, verbose=0)
+
+
+SPAM_OR_HAM = ["spam", "ham", "ham", "spam"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        SPAM_OR_HAM,
+        tuple(SPAM_OR_HAM),
+        np.array(SPAM_OR_HAM),
+        np.array(SPAM_OR_HAM)[:, None],
+        [[label] for label in SPAM_OR_HAM],
+        [0, 1, 1, "spam"],
+        {"dense": SPAM_OR_HAM},
+    ],
+)
+def test_labels_that_are_texts_are_one_line(files: Files, labels: Any) -> None:
+    model = ElmoTextModel(spam_model(files))
+    message = r"^labels.*: 'spam' \(str_?\) is no number; give numbers, such as 0 and 1$"
+
+    with pytest.raises(InputError, match=message):
+        model.fit(TEXTS, labels)
+    with pytest.raises(InputError, match=message):
+        model.fit(TEXTS, LABELS, validation_data=(TEXTS, labels))
+    with pytest.raises(InputError, match=message):
+        model.evaluate(TEXTS, labels)
+
+
+def test_numbers_that_a_model_cannot_take_are_one_line(files: Files) -> None:
+    model = ElmoTextModel(model_of_two_inputs(files))
+    calls: dict[str, Any] = {
+        r"^input 'lengths': None \(NoneType\) is no number": lambda: model.predict(
+            {"written": TEXTS, "lengths": [1, None, 3, 4]}
+        ),
+        "^input 1: rows differ in length": lambda: model.predict((TEXTS, [[1], [2, 3]])),
+        "^sample_weight: 'a'": lambda: model.fit((TEXTS, COUNTS), LABELS, sample_weight=["a"] * 4),
+        r"^labels: None": lambda: model.fit((TEXTS, COUNTS), [0, 1, None, 0]),
+        r"^text 0 is 104 \(int\), not a string": lambda: model.predict([104, 105]),
+        r"^text 0 is \[104\] \(list\), not a string": lambda: model.predict([[104], [105]]),
+    }
+    for message, call in calls.items():
+        with pytest.raises(InputError, match=message) as error:
+            call()
+        assert "\n" not in str(error.value)
 
 
 def test_texts_that_a_model_cannot_take_are_one_line(files: Files, tmp_path: Path) -> None:

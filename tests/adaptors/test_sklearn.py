@@ -184,6 +184,64 @@ def test_pickle_names_the_model_and_does_not_hold_it(files: Files) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["bm", ("bm/options.json", Path("bm/weights.hdf5"))])
+def test_model_in_the_working_folder_is_found_from_another(
+    files: Files, name: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "bm").mkdir()
+    shutil.copy(files[0], tmp_path / "bm/options.json")
+    shutil.copy(files[1], tmp_path / "bm/weights.hdf5")
+    monkeypatch.chdir(tmp_path)
+    vectorizer = ElmoVectorizer(name).fit(TEXTS)
+    expected = vectorizer.transform(TEXTS)
+
+    fitted, new = pickle.dumps(vectorizer), pickle.dumps(clone(vectorizer))
+    monkeypatch.chdir("elsewhere")
+
+    for written in (fitted, new):
+        assert np.array_equal(pickle.loads(written).transform(TEXTS), expected)
+    assert vectorizer.get_params()["model"] is name
+    assert clone(vectorizer).get_params()["model"] == name
+
+
+@pytest.mark.parametrize("model", [None, "english-small", "https://tfhub.dev/google/elmo/3", 1])
+def test_pickle_keeps_what_is_no_path_as_it_is(model: Any) -> None:
+    assert pickle.loads(pickle.dumps(ElmoVectorizer(model))).model == model
+
+
+def test_model_that_is_gone_is_one_line_with_the_remedy(files: Files, tmp_path: Path) -> None:
+    folder = tmp_path / "before"
+    shutil.copytree(files[0].parent, folder)
+    vectorizer = ElmoVectorizer(folder).fit(TEXTS)
+    pickles = [pickle.dumps(vectorizer), pickle.dumps(clone(vectorizer))]
+    expected = vectorizer.transform(TEXTS)
+    folder.rename(tmp_path / "after")
+
+    for loaded in map(pickle.loads, pickles):
+        with pytest.raises(InputError, match=r"before: .*set_params\(model=…\)") as error:
+            loaded.transform(TEXTS)
+        assert "\n" not in str(error.value)
+        moved = loaded.set_params(model=tmp_path / "after")
+        assert np.array_equal(moved.transform(TEXTS), expected)
+
+
+def test_fitted_vectorizer_whose_relative_folder_is_out_of_sight_has_the_remedy(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files[0].parent.parent)
+    vectorizer = ElmoVectorizer(files[0].parent.name).fit(TEXTS)
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(InputError, match=r"there is no such .*set_params\(model=…\)"):
+        vectorizer.transform(TEXTS)
+
+
+def test_misspelt_name_has_the_names_that_there_are() -> None:
+    with pytest.raises(InputError, match="did you mean 'english-small'"):
+        ElmoVectorizer("english-smal").fit(TEXTS)
+
+
 def test_another_model_than_it_was_fitted_with_is_refused(
     files: Files, other_files: Files, tmp_path: Path
 ) -> None:
