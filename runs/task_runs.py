@@ -21,6 +21,7 @@ from benchmarks.text import REPOSITORY
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
 from elmokit.cli.task_progress import Shown
 from elmokit.errors import ConfigError
+from elmokit.formats.files import write_atomically
 from elmokit.process_memory import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.checkpoints import CHECKPOINTS
@@ -88,6 +89,14 @@ def run_seeds(row: str, name: str, settings: Settings, seeds: Iterable[int]) -> 
 
 def run_one(row: str, name: str, settings: Settings, seed: int) -> tuple[dict[str, Any], str]:
     """The results of one run, and where it was made."""
+    folder = run_folder(row, name, settings, seed)
+    found = results_in(folder)
+    assert found is not None  # a run that ends has written them
+    return found, made_in(folder)
+
+
+def run_folder(row: str, name: str, settings: Settings, seed: int) -> Path:
+    """The folder of one run, which is trained unless that is done."""
     wanted = task_config(
         ROWS[row].task, settings={**ROWS[row].settings, **settings, "training.seed": seed}
     )
@@ -96,12 +105,17 @@ def run_one(row: str, name: str, settings: Settings, seed: int) -> tuple[dict[st
     if folder is None:
         print(f"{row}, {name}, seed {seed}", file=sys.stderr, flush=True)
         folder = runs / f"{plain(name)}-{seed}"
+        made_with = describe()  # before: a commit made meanwhile is not what is measured
         train(ROWS[row], wanted, folder, anew=results_in(folder) is not None)
-        (folder / MADE).write_text(describe(), encoding="utf-8")
-    found = results_in(folder)
-    assert found is not None  # a run that ends has written them
+        with write_atomically(folder / MADE) as temporary:
+            temporary.write_text(made_with, encoding="utf-8")
+    return folder
+
+
+def made_in(folder: Path) -> str:
+    """Where a run was made."""
     made = folder / MADE
-    return found, made.read_text(encoding="utf-8") if made.exists() else "unknown"
+    return made.read_text(encoding="utf-8") if made.exists() else "unknown"
 
 
 def done_before(runs: Path, wanted: TaskConfig) -> Path | None:

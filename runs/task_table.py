@@ -15,6 +15,7 @@ from runs.task_rows import PAPER, PAPER_TABLE, ROWS
 from runs.task_runs import (
     BASELINE,
     BOTH,
+    ELMO,
     VARIANTS,
     Scores,
     asked_for,
@@ -37,7 +38,7 @@ def cells(row: str, found: dict[str, Scores]) -> list[str]:
     return [
         ROWS[row].title,
         ROWS[row].measure,
-        *(scores.cell() for scores in found.values()),
+        *(found[name].cell() if name in found else "" for name in VARIANTS),
         f"{fewer:.1%}",
         f"{slowest / 60:.1f}",
         *paper_cells(row),
@@ -58,7 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked = asked_for("runs.task_table", parser, list(ROWS), arguments)
     found = {
-        row: {name: run_seeds(row, name, VARIANTS[name], asked.seeds_of(row)) for name in VARIANTS}
+        row: {
+            name: run_seeds(row, name, VARIANTS[name], asked.seeds_of(row))
+            for name in VARIANTS
+            if name != ELMO or ROWS[row].alone
+        }
         for row in asked.rows
     }
     print(table(HEADER, [cells(row, scores) for row, scores in found.items()]))

@@ -10,7 +10,11 @@ import pytest
 from elmokit.errors import ConfigError
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
-from runs import sample_efficiency, task_ablations, task_runs, task_table
+from elmokit.tasks.coref.gap import GapScore
+from elmokit.tasks.evaluation import Evaluation
+from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.scores import Counts
+from runs import pronouns, sample_efficiency, task_ablations, task_runs, task_table
 
 
 class Trainings:
@@ -56,6 +60,31 @@ def test_a_run_of_the_same_settings_is_not_run_under_another_name(trainings: Tra
     )
     assert seeds(trainings) == [1, 2]
     assert first == second
+
+
+def test_elmo_alone_is_not_tried_on_the_larger_tasks(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_table.main(["srl", "--seeds", "1"])
+    assert [config.inputs.elmo for config, _, _ in trainings.asked] == ["none", "input"]
+    assert "| 50.00 |  | 50.00 | 0.0% |" in capsys.readouterr().out
+
+
+def test_pronouns_are_resolved_by_the_networks_of_documents(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Network:
+        def evaluate(self, file: Path) -> Any:
+            assert file.name == "gap-test.tsv.gz"
+            counts = {name: Counts(2, 4, 4) for name in ("masculine", "feminine")}
+            return Evaluation(GapScore(counts, right=3, rows=4), None)
+
+    monkeypatch.setattr(TrainedTask, "load", lambda folder: Network())
+    pronouns.main(["ontogum"])
+    assert seeds(trainings) == [1, 2, 1, 2]
+    assert "| OntoGUM, baseline + ELMo | 50.00 ± 0.00 | 75.00 ± 0.00 | 0.0% |" in (
+        capsys.readouterr().out
+    )
 
 
 def test_a_run_of_other_settings_is_run_anew(trainings: Trainings) -> None:
