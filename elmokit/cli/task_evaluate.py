@@ -8,12 +8,14 @@ from typing import Any
 import click
 
 from elmokit.cli.options import ModelCommand, device_options
+from elmokit.cli.progress import Bytes
 from elmokit.cli.task_options import (
     files_options,
     load_task,
     settings_of_flags,
     trained_with_options,
 )
+from elmokit.cli.task_progress import Examples
 from elmokit.cli.training import settings_of
 
 
@@ -50,7 +52,13 @@ def evaluate(
     trained = load_task(folder, device, threads, quiet, flags)
     changes = settings_of((), **settings_of_flags(**flags))
     reading = {name.removeprefix("files."): value for name, value in changes.items()}
-    found = trained.evaluate(*files, reading=replace(trained.config.files, **reading))
+    with Examples("scoring", quiet) as progress, Bytes("reading static vectors", quiet) as vectors:
+        found = trained.evaluate(
+            *files,
+            reading=replace(trained.config.files, **reading),
+            progress=progress,
+            looking_up=vectors,
+        )
     if as_json:
         click.echo(json.dumps(found.score.to_dict()))
     else:

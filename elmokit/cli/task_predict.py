@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmokit.cli.options import ModelCommand, check_place, device_options
-from elmokit.cli.progress import Bytes, Progress
+from elmokit.cli.progress import Bytes
 from elmokit.cli.task_options import HEADER_OPTION, SKIP_OPTION, load_task, trained_with_options
 from elmokit.cli.task_progress import Texts
 from elmokit.errors import InputError
 from elmokit.plurals import counted
 
 if TYPE_CHECKING:
-    from elmokit.tasks.config import FilesConfig
     from elmokit.tasks.files.lines import Line
-    from elmokit.tasks.items import Item, ItemSettings
-    from elmokit.tasks.predictions import Prediction
+    from elmokit.tasks.items import Item
     from elmokit.tasks.saved_task import TrainedTask
 
 
@@ -58,13 +54,14 @@ if TYPE_CHECKING:
     type=click.Choice(["jsonl", "text"]),
     default="jsonl",
     show_default=True,
-    help="JSON lines, or the text itself with marks (coref).",
+    help="JSON lines, or the text itself with marks (coref, srl).",
 )
 @click.option(
     "--format",
     "item_format",
     type=click.Choice(["text", "jsonl", "csv", "tsv"]),
-    help="What INPUT is. Without it: what its name says; standard input is text.",
+    help="What INPUT is. Without it: what its name says, or else what --format was in training; "
+    "standard input is text.",
 )
 @click.option(
     "--text-column",
@@ -125,27 +122,34 @@ def predict(
       elmo task predict my-coref story.txt --as text
       elmo task predict my-srl news.txt --tagger my-pos -o roles.jsonl
     """
-    from elmokit.tasks.files.lines import read_text
+    from elmokit.tasks.answer_lines import answer_lines
+    from elmokit.tasks.item_settings import item_settings
     from elmokit.tasks.items import items_of
     from elmokit.tasks.saved_task import config_of
 
     check_asked(input_file, questions, predicates, tagger)
     if output is not None:
         check_answers(output, force)
-    reading = config_of(folder)
-    if reading.kind != "srl" and (predicates is not None or tagger is not None):
+    task = config_of(folder)
+    if task.kind != "reading" and questions:
+        raise InputError(f"{folder}: answers no questions; give texts as INPUT, not --question")
+    if task.kind != "srl" and (predicates is not None or tagger is not None):
         raise InputError(f"{folder}: knows no predicates; give neither --predicates nor --tagger")
-    settings = item_settings(input_file or "-", flags, reading.files, reading.kind == "tags")
-    encoding = flags.pop("encoding") or settings.encoding
-    if context is not None:
-        settings = replace(settings, context=read_text(context, encoding))
-    lines = lines_of(input_file, encoding) if input_file else lines_of_questions(questions)
-    items = list(items_of(lines, reading.kind, settings))
+    settings = item_settings(
+        input_file or "-",
+        task,
+        format=flags.pop("item_format"),
+        columns=flags.pop("text_column"),
+        context=context,
+        **{name: flags.pop(name) for name in ("header", "skip_bad_rows", "encoding")},
+    )
+    lines = lines_of(input_file, settings.encoding) if input_file else lines_of_questions(questions)
+    items = list(items_of(lines, task.kind, settings))
     trained = load_task(folder, device, threads, quiet, flags)
-    if predicates is not None or tagger is not None:
-        items = with_predicates(items, trained, predicates, tagger, device)
-    with Texts("predicting", quiet) as progress, Bytes("reading static vectors", quiet) as found:
-        write(answers(trained, items, shown_as == "text", progress, found), output)
+    items = with_predicates(items, trained, predicates, tagger, device)
+    with Texts("predicting", quiet) as done, Bytes("reading static vectors", quiet) as read:
+        as_text = shown_as == "text"
+        write(answer_lines(trained, items, as_text=as_text, progress=done, looking_up=read), output)
     if output is not None and not quiet:
         click.echo(f"{counted(len(items), 'answer')} in {output}", err=True)
 
@@ -169,24 +173,6 @@ def check_answers(output: str, force: bool) -> None:
     check_place(output)
 
 
-def item_settings(
-    input_file: str, flags: dict[str, Any], training: FilesConfig, tagged: bool
-) -> ItemSettings:
-    """How INPUT is read; the flags are taken out of all."""
-    from elmokit.tasks.items import ItemSettings, format_of
-
-    header, columns = flags.pop("header"), flags.pop("text_column")
-    return ItemSettings(
-        format=flags.pop("item_format") or format_of(input_file),
-        columns=columns,
-        # The columns of tagged words are no columns of texts.
-        usual=() if tagged else training.texts,
-        header=(tagged or training.header) if header is None else header,
-        skip_bad_rows=flags.pop("skip_bad_rows"),
-        table_encoding=training.encoding,
-    )
-
-
 def lines_of(input_file: str, encoding: str) -> list[Line]:
     """The lines of INPUT, each with its place."""
     from elmokit.cli.lines import read_lines as read_stream
@@ -208,66 +194,19 @@ def lines_of_questions(questions: Sequence[str]) -> list[Line]:
 
 
 def with_predicates(
-    items: Sequence[Item],
+    items: list[Item],
     trained: TrainedTask,
     predicates: str | None,
     tagger: str | None,
     device: str | None,
 ) -> list[Item]:
-    """Items with their predicates: words with commas between them, or what a tagger calls verbs."""
+    """Items with the predicates that flags say: some words, or what a tagger calls verbs."""
     from elmokit.tasks.saved_task import TrainedTask
     from elmokit.tasks.srl.asking import about_verbs, about_words
 
     if tagger is not None:
         return about_verbs(items, TrainedTask.load(tagger, device=device), trained.tokenizer)
-    words = [word.strip() for word in (predicates or "").split(",") if word.strip()]
-    if not words:
-        raise InputError("--predicates has no words; name some with commas between them")
-    return about_words(items, words)
-
-
-def answers(
-    trained: TrainedTask,
-    items: Sequence[Item],
-    as_text: bool,
-    progress: Progress,
-    reading: Progress,
-) -> Iterator[str]:
-    """The answers as lines of JSON, or as text."""
-    found = trained.predictions(
-        [item.asked for item in items], places=[item.place for item in items], progress=reading
-    )
-    for done, (item, prediction) in enumerate(zip(items, found, strict=True), start=1):
-        yield text_of(prediction) if as_text else json_of(item, prediction)
-        progress(done, len(items))
-
-
-def json_of(item: Item, prediction: Prediction) -> str:
-    """An answer as a line of JSON."""
-    from elmokit.tasks.items import answer_to
-
-    answer = answer_to(item, prediction.to_dict())
-    line = json.dumps(answer, ensure_ascii=False)
-    # Half a pair of surrogates, which JSON can write and UTF-8 cannot, stays escaped.
-    return line if is_utf8(line) else json.dumps(answer)
-
-
-def is_utf8(text: str) -> bool:
-    """Whether a text can be written as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def text_of(prediction: Prediction) -> str:
-    """An answer as text."""
-    from elmokit.tasks.predictions import ReadablePrediction
-
-    if not isinstance(prediction, ReadablePrediction):
-        raise InputError("the answers of this task are no text; leave out --as text")
-    return prediction.to_text()
+    return items if predicates is None else about_words(items, predicates.split(","))
 
 
 def write(lines: Iterator[str], output: str | None) -> None:

@@ -13,6 +13,12 @@ class Texts(Progress):
     unit = "text"
 
 
+class Examples(Progress):
+    """Progress of scoring."""
+
+    unit = "example"
+
+
 class Words(Progress):
     """Progress of computing layers."""
 

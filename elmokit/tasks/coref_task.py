@@ -28,11 +28,11 @@ from elmokit.tasks.coref.network import (
 from elmokit.tasks.coref.predictions import CorefPrediction, mentions_of
 from elmokit.tasks.coref.spans import prune
 from elmokit.tasks.examples import Words
+from elmokit.tasks.files.column_settings import fixed_format_of
 from elmokit.tasks.files.conll_coref import read_conll_coref
 from elmokit.tasks.files.gap import read_gap
-from elmokit.tasks.files.reading import format_of
 from elmokit.tasks.labels import Labels
-from elmokit.tasks.task import Given, Task, TaskModel, check_has_words
+from elmokit.tasks.task import Given, Task, TaskModel, check_has_words, check_words
 from elmokit.tasks.word_vectors import Sizes
 from elmokit.text.batching import batch_by_length
 from elmokit.text.characters import short
@@ -53,8 +53,10 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
     @classmethod
     def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[Document]:
         """The documents of a file of CoNLL-2012, or the rows of one of GAP."""
-        if format_of(cls.kind, path, files.format) == "gap":
-            return read_gap(path, tokenizer, encoding=files.encoding)
+        if fixed_format_of(cls.kind, path, files) == "gap":
+            return read_gap(
+                path, tokenizer, encoding=files.encoding, skip_bad_rows=files.skip_bad_rows
+            )
         return read_conll_coref(path, encoding=files.encoding)
 
     @classmethod
@@ -72,6 +74,15 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
         for example in examples:
             if example.clusters is None:
                 raise InputError(f"{example.place}: has no clusters; give a file of coreference")
+        prepared = self._with_wanted_mentions(examples)
+        if examples and not any(each.clusters or each.question for each in prepared):
+            raise InputError(
+                f"{examples[0].place} and after: no document has a mention that corefers with "
+                "another; give a file of coreference"
+            )
+        return prepared
+
+    def _with_wanted_mentions(self, examples: Sequence[Document]) -> list[Document]:
         if self.config.coref.singletons:
             return list(examples)
         alone = sum(len(cluster) == 1 for each in examples for cluster in each.clusters or ())
@@ -80,7 +91,7 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
                 f"{examples[0].place} and after: mentions that corefer with nothing are left out: "
                 f"{alone:,}; --set coref.singletons=true learns them",
                 ElmoWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return [without_singletons(example) for example in examples]
 
@@ -155,7 +166,9 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
             offsets = tuple((token.start, token.end) for some in tokens for token in some)
         else:
             sentences, offsets = sentences_of(item, place), ()
-        check_has_words(tuple(chain.from_iterable(sentences)), place)
+        words = tuple(chain.from_iterable(sentences))
+        check_words(words, place)
+        check_has_words(words, place)
         text = item if isinstance(item, str) else None
         return Given([Document(sentences, None, place)], text, offsets)
 
@@ -165,15 +178,19 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
         return prediction if given.text is None else prediction.within(given.text, given.offsets)
 
     def _kept(self, words: ReadWords, given: Sequence[Span]) -> list[Span]:
-        """The best spans that do not cross one another, and those that are given."""
+        """The best spans that do not cross one another; where some are given, those alone.
+
+        Of a document with a question nothing else is known to be a mention, or to be none: whatever
+        was learnt of other spans would be wrong.
+        """
         scores = words.scores.detach()
+        if given:
+            return [span for span in sorted(set(given)) if may_be_kept(scores, span)]
         places = (scores > -torch.inf).nonzero()
-        spans = [Span(start, start + width + 1) for start, width in places.tolist()]
-        order = scores[places[:, 0], places[:, 1]].sort(descending=True, stable=True).indices
+        order = scores[places[:, 0], places[:, 1]].argsort(descending=True, stable=True)
+        best_first = (Span(start, start + width + 1) for start, width in places[order].tolist())
         most = max(1, round(self.config.coref.spans_per_word * len(words.attention)))
-        wanted = set(given)
-        first = [number for number, span in enumerate(spans) if span in wanted] if wanted else []
-        return [spans[number] for number in prune(spans, order.tolist(), most, first)]
+        return prune(best_first, most)
 
     def _resolved(
         self, model: TaskModel[CorefNetwork], documents: Sequence[Document]
@@ -185,6 +202,12 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
             best = map(best_antecedents, model.network.antecedents(kept))
             alone = (kept.scores > 0).tolist() if self.config.coref.singletons else None
             yield linked_clusters(spans, list(chain.from_iterable(best)), alone)
+
+
+def may_be_kept(scores: Tensor, span: Span) -> bool:
+    """Whether a span is within one sentence, and not too long."""
+    width = span.end - span.start - 1
+    return width < scores.shape[1] and bool(scores[span.start, width] > -torch.inf)
 
 
 def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:

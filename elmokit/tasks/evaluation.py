@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from elmokit.formats.fetch import Progress
 from elmokit.tasks.batches import ordered_batches, size_of
 from elmokit.tasks.examples import AnyExample
 from elmokit.tasks.scores import Accuracy, Score
@@ -26,9 +27,14 @@ class Evaluation(NamedTuple):
     confusion: Accuracy | None  # None for a task without labels
 
 
-def evaluate(task: AnyTask, model: TaskModel[Any], examples: Sequence[AnyExample]) -> Evaluation:
-    """Score prepared examples."""
-    guesses = answers(model, examples, task.guess)
+def evaluate(
+    task: AnyTask,
+    model: TaskModel[Any],
+    examples: Sequence[AnyExample],
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Score prepared examples; `progress` is told how many are answered."""
+    guesses = answers(model, examples, task.guess, progress)
     return Evaluation(task.score(examples, guesses), task.confusion(examples, guesses))
 
 
@@ -42,6 +48,7 @@ def answers(
     model: TaskModel[Any],
     examples: Sequence[AnExample],
     answer: Callable[[TaskModel[Any], Sequence[AnExample]], list[Answer]],
+    progress: Progress | None = None,
 ) -> list[Answer]:
     """The answer to each example, in their order; the model is in evaluation mode for it."""
     was_training = model.training
@@ -50,5 +57,7 @@ def answers(
     sizes = [size_of(example) for example in examples]
     for batch in ordered_batches(sizes, tokens=TOKENS, most=EXAMPLES):
         found |= zip(batch, answer(model, [examples[n] for n in batch]), strict=True)
+        if progress is not None:
+            progress(len(found), len(examples))
     model.train(was_training)
     return [found[number] for number in range(len(examples))]

@@ -8,6 +8,8 @@ from typing import Protocol
 from elmokit.errors import InputError
 
 Words = tuple[str, ...]
+BLANKS = " \t\n\r\v\f"
+"""What separates words. A no-break space and the like may be one."""
 
 
 class AnyExample(Protocol):
@@ -92,6 +94,11 @@ class PairExample:
 
 Example = TextExample | TaggedSentence | PairExample
 """Those with labels by name; `AnyExample` is what code for every task works on."""
+
+
+def is_word(value: object) -> bool:
+    """Whether a value is a word: a text that is more than blanks."""
+    return isinstance(value, str) and bool(value.strip(BLANKS))
 
 
 def _one_or_none(label: str | None) -> tuple[str, ...]:

@@ -1,80 +1,35 @@
-"""What a trained task is asked about: lines of raw text, JSON lines, or rows of a table."""
+"""What a trained task is asked about: lines of raw text, or rows of a table (JSON lines too)."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from elmokit.errors import FormatError, InputError
 from elmokit.plurals import counted
-from elmokit.tasks.config import Column, Kind
+from elmokit.tasks.config import Column, Kind, TaskConfig
 from elmokit.tasks.files.columns import DOCUMENT_START
-from elmokit.tasks.files.lines import ENCODING, Line, suffix
+from elmokit.tasks.files.lines import Line, read_lines
 from elmokit.tasks.files.rows import Row
-from elmokit.tasks.files.table_columns import NUMBER, TableSettings, text_positions
-from elmokit.tasks.files.tables import ROWS, SUFFIXES
+from elmokit.tasks.files.table_columns import (
+    NUMBER,
+    PAIR,
+    TEXT,
+    TableSettings,
+    Texts,
+    text_positions,
+)
+from elmokit.tasks.files.tables import ROWS
+from elmokit.tasks.item_settings import ItemSettings, item_settings
 from elmokit.tasks.srl.propositions import WithPredicates
 
-ItemFormat = Literal["text", "jsonl", "csv", "tsv"]
-LABELLED = (".conll", ".conllu", ".bio", ".iob", ".json")
 LABELLED_LINE = re.compile(rf"{DOCUMENT_START}\s|\(\d+ \(")
 """How files of labelled examples begin whose names say nothing: CoNLL's, and sentiment trees."""
-ONE = ("words", "text", "sentence")
-PAIRS = (("first", "second"), ("premise", "hypothesis"), ("sentence1", "sentence2"))
-
-
-class Wanted(NamedTuple):
-    """What an item of a kind is made of."""
-
-    names: Sequence[tuple[str, ...]]  # that its parts may have; an answer uses the first
-    lacks: str
-    example: str
-
-    @property
-    def parts(self) -> int:
-        """How many texts it has."""
-        return len(self.names[0])
-
-
-TEXT = Wanted([(name,) for name in ONE], 'has neither "words" nor "text"', '{"text": "…"}')
-PAIR = Wanted(PAIRS, "has no pair", '{"first": "…", "second": "…"}')
-QUESTION = Wanted([("question",)], 'has no "question"', '{"question": "…"}')
-QUESTION_AND_CONTEXT = Wanted(
-    [("question", "context")],
-    'has no "question" with its "context"',
-    '{"question": "…", "context": "…"}',
-)
-
-
-@dataclass(frozen=True)
-class ItemSettings:
-    """How lines become items.
-
-    Attributes:
-        format: What they are.
-        columns: Of a table: that of the text, or the two of a pair; none for the usual ones.
-        usual: Columns that are taken before those with usual names, where a table has them.
-        header: Of CSV and TSV: the first line names the columns.
-        skip_bad_rows: Of CSV and TSV: leave out rows with more or fewer values than columns.
-        table_encoding: How CSV and TSV are written as bytes.
-        context: Of a reader: the text that all questions are about; None where each has its own.
-    """
-
-    format: ItemFormat = "text"
-    columns: tuple[Column, ...] = ()
-    usual: tuple[Column, ...] = ()
-    header: bool = True
-    skip_bad_rows: bool = False
-    table_encoding: str = ENCODING
-    context: str | None = None
-
-    @property
-    def encoding(self) -> str:
-        """How the lines are written as bytes, if nobody says otherwise."""
-        return self.table_encoding if self.format in ("csv", "tsv") else ENCODING
+QUESTION = Texts("a question", [("question",)])
+QUESTION_AND_CONTEXT = Texts("a question and its context", [("question", "context")])
+PREDICATES = "predicates"
 
 
 class Item(NamedTuple):
@@ -85,19 +40,18 @@ class Item(NamedTuple):
     given: dict[str, Any]  # what a line of the answer begins with
 
 
-def format_of(name: str) -> ItemFormat:
-    """What a file is by its name.
+def read_items(
+    path: str | Path, task: TaskConfig, settings: ItemSettings | None = None
+) -> list[Item]:
+    """The items of a file, to be asked of a trained task.
 
-    >>> format_of("a.csv.gz"), format_of("-")
-    ('csv', 'text')
+    Args:
+        path: Raw text, or a table: CSV, TSV or JSON lines, plain or compressed.
+        task: The settings that the task was trained with: `TrainedTask.config`.
+        settings: How the file is read; None for what `item_settings` finds by its name.
     """
-    if suffix(name) in LABELLED:
-        raise InputError(
-            f"{name}: is a file of labelled examples by its name, and predictions are of raw text, "
-            "or of JSON lines (.jsonl) with text or words; say that it is text (--format text), or "
-            "measure with elmo task evaluate"
-        )
-    return SUFFIXES.get(suffix(name), "text")
+    settings = settings or item_settings(path, task)
+    return list(items_of(read_lines(path, settings.encoding), task.kind, settings))
 
 
 def items_of(
@@ -105,21 +59,19 @@ def items_of(
 ) -> Iterator[Item]:
     """The items of a file's lines; blank lines are left out.
 
-    A line of text is a text, or two with a tab between them. A JSON object has "words" or "text",
-    or "first" and "second", each a text or a list of words; a row of CSV or TSV has columns. For a
-    reader it is a question, and the context that it is about unless the settings have that. For
-    coreference all lines of text together are one document.
+    A line of text is a text, or two with a tab between them. A row of a table has columns, which
+    are the fields of a JSON object: a text each, or in JSON a list of words. For a reader it is a
+    question, and the context that it is about unless the settings have that. For coreference all
+    lines of text together are one document.
     Whatever else a row has is kept.
     """
     settings = settings or ItemSettings()
     if settings.context is not None and kind != "reading":
         raise InputError("the task answers no questions about a text; give no --context")
-    if settings.format in ("csv", "tsv"):
+    if settings.format != "text":
         rows = ROWS[settings.format](lines, settings.header, settings.skip_bad_rows)
         return (_row_item(row, kind, settings) for row in rows)
     filled = [line for line in lines if line.text.strip()]
-    if settings.format == "jsonl":
-        return (_json_item(line, kind, settings) for line in filled)
     if filled and LABELLED_LINE.match(filled[0].text):
         raise InputError(
             f"{filled[0].place}: is labelled, as in CoNLL columns or sentiment trees, and "
@@ -135,30 +87,11 @@ def items_of(
     return (_text_item(line, kind, settings) for line in filled)
 
 
-def wanted_by(kind: Kind, settings: ItemSettings) -> Wanted:
+def wanted_by(kind: Kind, settings: ItemSettings) -> Texts:
     """What an item of a kind is made of."""
     if kind == "reading":
         return QUESTION_AND_CONTEXT if settings.context is None else QUESTION
     return PAIR if kind == "pair" else TEXT
-
-
-def answer_to(item: Item, found: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of the answer: what was given, then what was found.
-
-    What was given under a name that the answer needs is kept with `given_` before it.
-
-    >>> answer_to(Item("line 1", "a", {"text": "a", "label": "ham"}), {"label": "spam"})
-    {'text': 'a', 'given_label': 'ham', 'label': 'spam'}
-    """
-    kept: dict[str, Any] = {}
-    for name, value in item.given.items():
-        if name == "words" and value == found.get(name):
-            continue
-        free = name
-        while free in found or (free != name and free in item.given):
-            free = f"given_{free}"
-        kept[free] = value
-    return kept | dict(found)
 
 
 def _document(lines: Sequence[Line], place: str) -> Item:
@@ -175,7 +108,7 @@ def _text_item(line: Line, kind: Kind, settings: ItemSettings) -> Item:
         raise FormatError(
             f"{line.place}: has {counted(len(parts), 'text')} between tabs; {_two_texts(kind)}"
         )
-    return Item(line.place, _asked(parts, settings), dict(zip(wanted.names[0], parts, strict=True)))
+    return Item(line.place, _asked(parts, settings), dict(zip(wanted.usual[0], parts, strict=True)))
 
 
 def _two_texts(kind: Kind) -> str:
@@ -192,53 +125,29 @@ def _asked(parts: Sequence[Any], settings: ItemSettings) -> Any:
 
 
 def _row_item(row: Row, kind: Kind, settings: ItemSettings) -> Item:
-    """The item of a row of CSV or TSV."""
-    columns = settings.columns
-    if not columns and all(_has(row, column) for column in settings.usual):
-        columns = settings.usual
-    wanted = wanted_by(kind, settings)
-    if not columns and kind == "reading" and settings.header:
-        columns = wanted.names[0]
-    table = TableSettings(texts=columns, header=settings.header)
-    texts = [row.values[at] for at in text_positions(row, table, wanted.parts)]
-    given = {name: value for name, value in zip(row.names, row.values, strict=True) if name}
-    return Item(row.place, _asked(texts, settings), given)
+    """The item of a row."""
+    json_lines = settings.format == "jsonl"
+    table = TableSettings(
+        texts=settings.columns or _columns_of_training(row, settings),
+        header=settings.header or json_lines,
+    )
+    texts = [row.values[at] for at in text_positions(row, table, wanted_by(kind, settings))]
+    named = zip(row.names, row.values, strict=True)
+    given = {name: value for name, value in named if name or json_lines}
+    asked = _asked(texts, settings)
+    if kind == "srl" and json_lines and PREDICATES in given:
+        asked = WithPredicates(asked, given[PREDICATES])
+    return Item(row.place, asked, given)
 
 
-def _has(row: Row, column: Column) -> bool:
-    return str(column) in row.names or NUMBER.fullmatch(str(column)) is not None
-
-
-def _json_item(line: Line, kind: Kind, settings: ItemSettings) -> Item:
-    values = _object(line)
-    wanted = wanted_by(kind, settings)
-    names = tuple(map(str, settings.columns)) or _usual_names(values, wanted)
-    if names is None:
+def _columns_of_training(row: Row, settings: ItemSettings) -> tuple[Column, ...]:
+    """The columns that the texts of training were in, if a row has them."""
+    others = [str(column) for column in settings.usual if column not in row.names]
+    if not all(map(NUMBER.fullmatch, others)):
+        return ()
+    if others and settings.format == "jsonl":
         raise InputError(
-            f"{line.place}: {wanted.lacks}; write {wanted.example}, or name it (--text-column)"
+            f"{row.place}: the task was trained on column {others[0]}, and fields of JSON have no "
+            f"numbers of their own; name one of {', '.join(map(repr, row.names))} (--text-column)"
         )
-    if len(names) != wanted.parts:
-        columns = "two columns" if wanted.parts == 2 else "one column"
-        raise InputError(f"the texts are to be in {', '.join(names)}; name {columns}")
-    for name in names:
-        if name not in values:
-            raise InputError(f"{line.place}: has no {name!r}; name a field that every line has")
-    asked = _asked([values[name] for name in names], settings)
-    if kind == "srl" and "predicates" in values:
-        asked = WithPredicates(asked, values["predicates"])
-    return Item(line.place, asked, values)
-
-
-def _usual_names(values: Mapping[str, Any], wanted: Wanted) -> tuple[str, ...] | None:
-    """The names, of those which are usual, that an object has."""
-    return next((names for names in wanted.names if values.keys() >= set(names)), None)
-
-
-def _object(line: Line) -> dict[str, Any]:
-    try:
-        values = json.loads(line.text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{line.place}: is not valid JSON ({error}); mend the line") from error
-    if not isinstance(values, dict):
-        raise FormatError(f'{line.place}: is no JSON object; write {{"text": "…"}}')
-    return values
+    return settings.usual

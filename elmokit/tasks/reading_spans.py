@@ -68,6 +68,18 @@ def right_spans(question: Question, windows: Sequence[Window]) -> dict[int, list
     }
 
 
+def windows_without(question: Question, windows: Sequence[Window]) -> list[int]:
+    """The windows that no word of an answer is in."""
+    return [
+        number
+        for number, window in enumerate(windows)
+        if all(
+            answer.end_word <= window.first or window.end <= answer.first_word
+            for answer in question.answers
+        )
+    ]
+
+
 def _spans_in(question: Question, window: Window) -> list[WordSpan]:
     return [
         (answer.first_word - window.first, answer.end_word - window.first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import FilesConfig, TaskConfig
-from elmokit.tasks.files.reading import format_of
+from elmokit.tasks.files.column_settings import fixed_format_of
 from elmokit.tasks.files.squad import read_squad
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.passages import Passage, Question, read_passage
@@ -28,6 +28,7 @@ from elmokit.tasks.reading_spans import (
     right_spans,
     shared_loss,
     windows_of,
+    windows_without,
 )
 from elmokit.tasks.squad_scores import AnswerScore, score_answers
 from elmokit.tasks.task import Given, Task, TaskModel, words_of
@@ -36,7 +37,7 @@ from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
 MOST_QUESTIONS = 10
-"""Questions about one text that are trained on together: those of a book would fill the memory."""
+"""Questions about one text that are read together: those of a book would fill the memory."""
 WORDS_AT_ONCE = 16384
 """Words of windows that are only read at once, each counted for every question about it."""
 
@@ -88,7 +89,7 @@ class ReadingTask(Task[Passage, Reader, Answers]):
     @classmethod
     def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[Passage]:
         """The paragraphs of a SQuAD file."""
-        format_of(cls.kind, path, files.format)
+        fixed_format_of(cls.kind, path, files)
         return read_squad(
             path, tokenizer, encoding=files.encoding, skip_bad_questions=files.skip_bad_rows
         )
@@ -105,7 +106,7 @@ class ReadingTask(Task[Passage, Reader, Answers]):
         return example.text
 
     def prepare(self, examples: Sequence[Passage]) -> list[Passage]:
-        """The same, those with many questions in parts; each question being answered."""
+        """The same, each question being answered."""
         for passage in examples:
             for question in passage.questions:
                 if not question.answers:
@@ -113,6 +114,10 @@ class ReadingTask(Task[Passage, Reader, Answers]):
                         f"{passage.place}, question {question.id}: has no answer; give a file of "
                         "answered questions"
                     )
+        return list(examples)
+
+    def for_training(self, examples: Sequence[Passage]) -> list[Passage]:
+        """The same, those with many questions in parts."""
         return [part for passage in examples for part in in_parts(passage)]
 
     def make_network(self, sizes: Sizes) -> Reader:
@@ -145,14 +150,15 @@ class ReadingTask(Task[Passage, Reader, Answers]):
     def training_pieces(self, examples: Sequence[Passage]) -> Iterator[Piece]:
         """What a training step reads: of each question the windows with an answer, and one without.
 
-        The one without is drawn by torch's generator.
+        The one without, of which no word is of an answer, is drawn by torch's generator.
         """
         number = 0
         for passage in examples:
             windows = self.windows(passage)
             asked: list[list[int]] = [[] for _ in windows]
             for question in passage.questions:
-                for chosen in training_windows(right_spans(question, windows), len(windows)):
+                right = right_spans(question, windows)
+                for chosen in training_windows(right, windows_without(question, windows)):
                     asked[chosen].append(number)
                 number += 1
             for window, numbers in zip(windows, asked, strict=True):
@@ -173,17 +179,27 @@ class ReadingTask(Task[Passage, Reader, Answers]):
         ]
 
     def predict(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> list[Answers]:
-        """The same, which knows its probability."""
-        return self.guess(model, examples)
+        """The same, which knows its probability; a text is read once for all that ask about it."""
+        by_text: dict[str, list[int]] = {}
+        for number, passage in enumerate(examples):
+            by_text.setdefault(passage.text, []).append(number)
+        joined = [joined_questions([examples[n] for n in some]) for some in by_text.values()]
+        found: dict[int, Answers] = {}
+        for numbers, answers in zip(by_text.values(), self.guess(model, joined), strict=True):
+            rest = iter(answers)
+            for number in numbers:
+                found[number] = tuple(islice(rest, len(examples[number].questions)))
+        return [found[number] for number in range(len(examples))]
 
     def all_pieces(self, examples: Sequence[Passage]) -> Iterator[Piece]:
-        """Every window of every text, for all questions about it."""
+        """Every window of every text, for all questions about it, some of them at once."""
         number = 0
         for passage in examples:
             numbers = tuple(range(number, number + len(passage.questions)))
             number += len(numbers)
             for window in self.windows(passage):
-                yield Piece(passage, window, numbers)
+                for start in range(0, len(numbers), MOST_QUESTIONS):
+                    yield Piece(passage, window, numbers[start : start + MOST_QUESTIONS])
 
     def candidates(
         self, model: TaskModel[Reader], pieces: Sequence[Piece], questions: Sequence[Question]
@@ -239,10 +255,15 @@ def in_parts(passage: Passage) -> list[Passage]:
     ]
 
 
-def training_windows(right: Iterable[int], windows: int) -> list[int]:
-    """The windows that hold an answer, and one of the others, where there is one."""
+def joined_questions(passages: Sequence[Passage]) -> Passage:
+    """One text with the questions of all; they are about the same text."""
+    questions = tuple(chain.from_iterable(passage.questions for passage in passages))
+    return replace(passages[0], questions=questions)
+
+
+def training_windows(right: Iterable[int], others: Sequence[int]) -> list[int]:
+    """The windows that hold an answer, and one of those without, where there is one."""
     holding = list(right)
-    others = [number for number in range(windows) if number not in holding]
     if others:
         holding.append(others[int(torch.randint(len(others), ()))])
     return sorted(holding)

@@ -32,7 +32,7 @@ class TaskResult(NamedTuple):
     mixes: list[MixReport]
     progress: Progress
     examples: dict[str, int]
-    seconds_in_all: float  # of this sitting, from the first file to the last score
+    seconds_in_all: float  # of all sittings, each from its first file to its last score
     trained: TrainedTask
 
     def to_dict(self) -> dict[str, Any]:

@@ -100,14 +100,14 @@ def train_task(
         model = make_model(task, used, static, store, device)
         if force:
             clear(folder)  # not before everything that may be wrong with the new run has been read
-        trainer = Trainer(task, model, data.train, data.dev, folder, facts, watcher)
+        trainer = Trainer(task, model, data.train, data.dev, folder, facts, watcher, started)
         if checkpoint is not None:
             go_on(trainer, checkpoint, over)
         else:
             # A run that was killed before its first checkpoint may have left lines.
             trainer.metrics.resume(0)
         run(trainer)
-        return finish(trainer, data, TrainedTask(task, model, used), folder, started)
+        return finish(trainer, data, TrainedTask(task, model, used), folder)
 
 
 def load_bilm(
@@ -216,9 +216,7 @@ def run(trainer: Trainer) -> None:
         raise interrupted(trainer.checkpoints) from None
 
 
-def finish(
-    trainer: Trainer, data: Data, trained: TrainedTask, folder: Path, started: float
-) -> TaskResult:
+def finish(trainer: Trainer, data: Data, trained: TrainedTask, folder: Path) -> TaskResult:
     """Score the best model and write everything."""
     trainer.restore_best()
     task, model = trained.task, trained.model
@@ -232,7 +230,7 @@ def finish(
         mixes=mix_reports(model.inputs),
         progress=trainer.progress,
         examples={"train": len(data.train), "dev": len(data.dev), "test": len(data.test)},
-        seconds_in_all=time.monotonic() - started,
+        seconds_in_all=trainer.seconds_in_all(),
         trained=trained,
     )
     write_results(result, trainer.watcher)

@@ -60,6 +60,7 @@ def read_data(
         return [e for file in as_list(files) for e in kind.read(file, reading, tokenizer)]
 
     examples = read(train, config.files)
+    found = len(examples)
     # Before any are held out: a rare label may be among those alone.
     task = kind(config, kind.labels_of(examples))
     if dev is not None:
@@ -69,13 +70,14 @@ def read_data(
         examples, dev_examples = held_out(kind, examples, watcher)
     part = fixed_part(len(examples), config.training.fraction)
     examples = [examples[number] for number in part]
-    kind.labels_of(examples)  # of what is left one label alone would be too few
+    if len(examples) < found:
+        check_left(kind, examples, found)
     data = Data(
         task.for_training(task.prepare(examples)),
         task.prepare(dev_examples),
         [] if test is None else task.prepare(read(test, whole)),
     )
-    if len(task.labels) > max(MANY_LABELS, len(data.train) // 2) and task.kind != "tags":
+    if len(task.labels) > max(MANY_LABELS, len(data.train) // 2) and task.kind in ("text", "pair"):
         watcher.note(
             f"there are nearly as many labels, {len(task.labels):,}, as examples: is the column of "
             "the label the right one? --label-column names another"
@@ -86,6 +88,18 @@ def read_data(
         f"{f', {len(data.test):,} for test' if data.test else ''}{labels}"
     )
     return task, data
+
+
+def check_left(kind: type[AnyTask], examples: Sequence[AnyExample], found: int) -> None:
+    """Refuse to train on what is left of the examples if it has one label alone."""
+    try:
+        kind.labels_of(examples)
+    except InputError as error:
+        raise InputError(
+            f"of {counted(found, 'example')} {len(examples):,} are left to train on, all with one "
+            "label; give more examples, a dev file (--dev) so that none are held out, or a larger "
+            "--fraction"
+        ) from error
 
 
 def check_can_be_held_out(

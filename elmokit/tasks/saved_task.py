@@ -207,20 +207,30 @@ class TrainedTask:
             for given in some:
                 yield self.task.joined(given, list(islice(found, len(given.examples))))
 
-    def evaluate(self, *files: str | Path, reading: FilesConfig | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        *files: str | Path,
+        reading: FilesConfig | None = None,
+        progress: Progress | None = None,
+        looking_up: Progress | None = None,
+    ) -> Evaluation:
         """Compare what it says of files of labelled examples with their labels.
 
         Args:
             files: Files of the task's kind.
             reading: How to read them, if not as the training files were.
+            progress: Told how many examples are answered.
+            looking_up: Told how many bytes of static vectors are read for new words.
         """
         reading = replace(reading or self.config.files, phrases=False)
         examples = [
-            example for file in files for example in self.task.read(file, reading, self.tokenizer)
+            example
+            for file in files
+            for example in self.task.read_after_training(file, reading, self.tokenizer)
         ]
         prepared = self.task.prepare(examples)
-        self.look_up(prepared)
-        return evaluate(self.task, self.model, prepared)
+        self.look_up(prepared, looking_up)
+        return evaluate(self.task, self.model, prepared, progress)
 
     def look_up(self, examples: Sequence[AnyExample], progress: Progress | None = None) -> None:
         """Find the static vectors of words that were not in the training data."""

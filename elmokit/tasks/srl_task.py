@@ -12,8 +12,8 @@ from torch import Tensor
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import FilesConfig
+from elmokit.tasks.files.column_settings import fixed_format_of
 from elmokit.tasks.files.props import PropsFormat, read_props
-from elmokit.tasks.files.reading import format_of
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.scores import Accuracy, score_words
 from elmokit.tasks.srl.bio import best_bio_tags
@@ -65,7 +65,7 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
         """The sentences of a PropBank file, or of one of CoNLL-2012."""
         del tokenizer
         format: PropsFormat = (
-            "propbank" if format_of(cls.kind, path, files.format) == "propbank" else "conll2012"
+            "propbank" if fixed_format_of(cls.kind, path, files) == "propbank" else "conll2012"
         )
         return read_props(path, format, encoding=files.encoding)
 

@@ -52,6 +52,7 @@ class StaticVectors(nn.Module):
         lowercase: Whether a word without a vector takes that of its lower case.
         trainable: Whether the vectors learn with the task.
         source: The file they were read from.
+        absent: Words that the file lacks: nobody has to look for them again.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class StaticVectors(nn.Module):
         lowercase: bool = True,
         trainable: bool = False,
         source: Source | None = None,
+        absent: Iterable[str] = (),
     ) -> None:
         super().__init__()
         table = torch.tensor(np.asarray(vectors, dtype=np.float32))
@@ -77,7 +79,7 @@ class StaticVectors(nn.Module):
         self.lowercase = lowercase
         self.trainable = trainable
         self.source = source
-        self._absent: set[str] = set()
+        self._absent = set(absent)
         self._warned = False
 
     @classmethod
@@ -101,15 +103,14 @@ class StaticVectors(nn.Module):
                 f"{path}: has a vector for none of {len(wanted)} words; "
                 "choose vectors of the language of the data"
             )
-        table = cls(
+        return cls(
             found.words,
             found.vectors,
             lowercase=lowercase,
             trainable=trainable,
             source=source_of(path),
+            absent=wanted.difference(found.words),
         )
-        table._absent = wanted.difference(found.words)
-        return table
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
@@ -122,6 +123,7 @@ class StaticVectors(nn.Module):
                 lowercase=description["lowercase"],
                 trainable=description["trainable"],
                 source=None if source is None else Source(source["path"], source["bytes"]),
+                absent=description.get("absent", ()),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
@@ -136,6 +138,7 @@ class StaticVectors(nn.Module):
             "lowercase": self.lowercase,
             "trainable": self.trainable,
             "source": None if self.source is None else self.source._asdict(),
+            "absent": sorted(self._absent),
         }
 
     @property
@@ -181,12 +184,13 @@ class StaticVectors(nn.Module):
         For a trained task that reads new text. Not while an optimiser holds the table: it becomes
         a larger one. The file is read only for words that were never looked for.
         """
-        new = {form for word in words for form in forms_of(word, self.lowercase)}
+        asked = set(words)
+        new = {form for word in asked for form in forms_of(word, self.lowercase)}
         new = new.difference(self._rows, self._absent)
         if not new or self.source is None:
             return 0
         if not self._source_is_there(self.source):
-            self._warn_once(self.source, len(new))
+            self._warn_once(self.source, sum(word not in self for word in asked))
             return 0
         found = read_word_vectors(self.source.path, new, progress)
         self._absent |= new.difference(found.words)
@@ -211,11 +215,11 @@ class StaticVectors(nn.Module):
         return Path(source.path).is_file() and source_of(source.path) == source
 
     def _warn_once(self, source: Source, words: int) -> None:
-        if not self._warned:
+        if words and not self._warned:
             self._warned = True
             warnings.warn(
                 f"{source.path}: is gone, or is another file than the task was trained with; "
-                f"{words} words are read as unknown ones, and so are further ones",
+                f"words that the task does not have count as unknown, {words:,} of them here",
                 ElmoWarning,
                 stacklevel=3,
             )

@@ -9,16 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
 from elmokit.errors import InputError
-from elmokit.tasks.config import Column, FilesConfig, Kind, TaskConfig
-from elmokit.tasks.examples import AnyExample, Words
-from elmokit.tasks.files.conllu import PartOfSpeech
-from elmokit.tasks.files.reading import FileSettings, format_of, read_examples
-from elmokit.tasks.files.table_columns import TableSettings
+from elmokit.tasks.config import FilesConfig, Kind, TaskConfig
+from elmokit.tasks.examples import AnyExample, Words, is_word
+from elmokit.tasks.files.column_settings import after_training, file_settings
+from elmokit.tasks.files.reading import format_of, read_examples
 from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.predictions import Offsets, Prediction
@@ -69,10 +68,17 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
         examples: Sequence[Any] = read_examples(
             cls.kind,
             path,
-            file_settings(cls.kind, files),
+            file_settings(cls.kind, path, files),
             tokenize=lambda text: [token.text for token in tokenizer.words(text)],
         )
         return list(examples)
+
+    def read_after_training(
+        self, path: str | Path, files: FilesConfig, tokenizer: Tokenizer
+    ) -> list[AnExample]:
+        """What `read` gives, of a file that may have another format than the training files."""
+        reading = after_training(self.kind, path, files, self.config.files)
+        return self.read(path, reading, tokenizer)
 
     @classmethod
     def reads_phrases(cls, path: str | Path, files: FilesConfig) -> bool:
@@ -137,49 +143,21 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
 AnyTask = Task[Any, Any, Any]
 
 
-def file_settings(kind: Kind, files: FilesConfig) -> FileSettings:
-    """The settings of the readers; `label` and `texts` are columns in every format."""
-    settings: dict[str, Any] = {
-        "format": files.format,
-        "encoding": files.encoding,
-        "phrases": files.phrases,
-        "shortest_phrase": files.shortest_phrase,
-    }
-    if kind != "tags":
-        table = TableSettings(
-            label=files.label,
-            texts=files.texts,
-            header=files.header,
-            skip_bad_rows=files.skip_bad_rows,
-        )
-        return FileSettings(**settings, table=table)
-    if files.texts:
-        settings["word"] = column_number(files.texts[0])
-    if files.label in get_args(PartOfSpeech):
-        settings["part_of_speech"] = files.label
-    elif files.label is not None:
-        settings["tag"] = column_number(files.label)
-    return FileSettings(**settings)
-
-
-def column_number(column: Column) -> int:
-    """The number of a column in a file whose columns have no names."""
-    try:
-        return int(column)
-    except ValueError:
-        raise InputError(
-            f"column {column!r}: tagged files do not name their columns; give its number from 1, "
-            "or upos or xpos for CoNLL-U"
-        ) from None
-
-
 def words_of(item: Any, tokenizer: Tokenizer, place: str) -> Words:
     """The words of a text, or those given."""
     if isinstance(item, str):
         return tuple(token.text for token in tokenizer.words(item))
     if not isinstance(item, Sequence) or not all(isinstance(word, str) for word in item):
         raise InputError(f"{place}: is {short(item)}; give a text, or a list of words")
+    check_words(item, place)
     return tuple(item)
+
+
+def check_words(words: Sequence[str], place: str) -> None:
+    """Refuse words that are blank, as readers of examples do."""
+    for number, word in enumerate(words):
+        if not is_word(word):
+            raise InputError(f"{place}: word {number}, from 0, is blank ({word!r}); leave it out")
 
 
 def check_has_words(words: Words, place: str) -> None:

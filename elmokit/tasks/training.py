@@ -43,6 +43,7 @@ class Trainer:
         folder: Where checkpoints and metrics go.
         facts: What else a checkpoint records and a resumed run must agree with.
         watcher: Who is told.
+        started: When the sitting began, by `time.monotonic`; None for now.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Trainer:
         folder: Path,
         facts: dict[str, Any],
         watcher: Watcher,
+        started: float | None = None,
     ) -> None:
         self.task = task
         self.model = model
@@ -67,6 +69,9 @@ class Trainer:
         self.optimiser = make_optimiser(model, self.training)
         self.progress = Progress()
         self._sizes = [size_of(example) for example in train]
+        self._dev_words = sum(map(size_of, dev))
+        self._started = time.monotonic() if started is None else started
+        self._earlier = 0.0  # seconds of earlier sittings
 
     def train(self) -> None:
         """Train until the epochs are done, patience is over, or somebody asks to stop."""
@@ -116,7 +121,7 @@ class Trainer:
 
     def finish_epoch(self) -> None:
         """Score dev, keep the model if it is the best so far, and save."""
-        progress = self.progress
+        progress, began = self.progress, time.monotonic()
         found = score(self.task, self.model, self.dev)
         better = found.main > progress.best
         # A score of 0 is where taggers begin: they find no entity at all for some epochs.
@@ -147,6 +152,8 @@ class Trainer:
         )
         self.metrics.write(progress.step, "dev", {"epoch": epoch, "score": found.main})
         self.save(best=better)
+        scoring = progress.seconds_scoring + time.monotonic() - began
+        self.progress = self.progress._replace(seconds_scoring=scoring)
         self.watcher.epoch(EpochReport(epoch, loss, found, better, seconds))
 
     def over(self) -> bool:
@@ -184,16 +191,30 @@ class Trainer:
             batches=batches,
             loss=progress.mean_loss,
             words_per_second=progress.words / progress.seconds if progress.seconds else 0.0,
-            seconds_left=left * progress.seconds / progress.step,
+            seconds_left=left * progress.seconds / progress.step
+            + (epochs - progress.epoch) * self.seconds_of_scoring(),
         )
+
+    def seconds_of_scoring(self) -> float:
+        """How long dev takes after an epoch: as before, or at first as long as to train on it."""
+        progress = self.progress
+        if progress.epoch:
+            return progress.seconds_scoring / progress.epoch
+        return self._dev_words * progress.seconds / progress.words if progress.words else 0.0
+
+    def seconds_in_all(self) -> float:
+        """Of this sitting and those before it, from the first file on."""
+        return self._earlier + time.monotonic() - self._started
 
     def save(self, best: bool = False) -> None:
         """Write a checkpoint."""
+        self.progress = self.progress._replace(seconds_in_all=self.seconds_in_all())
         self.checkpoints.save(take(self), best=best)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint as if it had never been left."""
         put_back(self, checkpoint)
+        self._earlier = self.progress.seconds_in_all
         self.metrics.resume(checkpoint.step)
 
     def restore_best(self) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 class WordVectors(NamedTuple):
     """The words of a batch; the words of a sentence come first, its padding last."""
 
-    at_input: Tensor  # (sentences, words, sizes.at_input), zero on padding
+    at_input: Tensor  # (sentences, words, sizes.at_input); padding holds anything
     at_output: Tensor | None  # (sentences, words, sizes.at_output): ELMo once more
     mask: Tensor  # (sentences, words) bool, False on padding
 

@@ -27,13 +27,17 @@ class TaggedWord(NamedTuple):
 
     form: str
     tag: str
+    place: str
 
 
 def tagged_words(lines: Iterable[tuple[str, str]], tag: PartOfSpeech) -> list[TaggedWord]:
     """The words of one sentence, of whose lines each is (place, text); none of comments alone."""
-    rows = [values_of(place, text) for place, text in lines if not text.startswith("#")]
-    words = [values for values in rows if WORD_ID.fullmatch(values[0])]
-    return [TaggedWord(values[FORM], values[POSITIONS[tag]]) for values in words]
+    rows = [(place, values_of(place, text)) for place, text in lines if not text.startswith("#")]
+    return [
+        TaggedWord(values[FORM], values[POSITIONS[tag]], place)
+        for place, values in rows
+        if WORD_ID.fullmatch(values[0])
+    ]
 
 
 def values_of(place: str, text: str) -> list[str]:

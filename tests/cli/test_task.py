@@ -225,6 +225,21 @@ def test_what_cannot_work_is_one_line(
     assert message in fails(elmo, *command("spam", tmp_path), "-o", "mine", *arguments, "--quiet")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--label-column", "3"], "is CoNLL-U, whose tags are upos (column 4) or xpos (column 5)"),
+        (["--text-column", "3"], "is CoNLL-U, whose words are column 2, and not '3'"),
+        (["--format", "columns", "--label-column", "upos"], "which have no names such as 'upos'"),
+        (["--label-column", "5"], "pos.train.conllu, line 1: 'the' has no xpos tag, only '_'"),
+    ],
+)
+def test_columns_that_a_tagged_file_does_not_have_are_one_line(
+    arguments: list[str], message: str, elmo: Elmo, tmp_path: Path
+) -> None:
+    assert message in fails(elmo, *command("pos", tmp_path), "-o", "mine", *arguments, "--quiet")
+
+
 def test_contradicting_flags_are_wrong_usage(elmo: Elmo, tmp_path: Path) -> None:
     code, _, err = elmo(*command("spam", tmp_path), "-o", "mine", "--no-elmo", "--elmo", "both")
     assert code == 2
@@ -317,6 +332,36 @@ def test_a_table_is_asked_about_its_text_column(elmo: Elmo, spam: Path, tmp_path
     assert (second["id"], second["label"]) == ("8", "ham")
 
 
+@pytest.mark.filterwarnings("default::elmokit.errors.ElmoWarning")
+def test_tables_are_asked_about_what_was_trained_on(elmo: Elmo, tmp_path: Path) -> None:
+    rows = ["kind,text,body", *["spam,x,you $$$ 1000", "ham,x,we see MOTHER"] * 12]
+    (tmp_path / "mine.txt").write_text("\n".join(rows))
+    arguments = command("spam", tmp_path, **{"training.epochs": 12})
+    arguments[arguments.index("--train") + 1] = arguments[arguments.index("--dev") + 1] = "mine.txt"
+    flags = ["--format", "csv", "--label-column", "kind", "--text-column", "body", "--quiet"]
+    assert elmo(*arguments, *flags, "-o", "mine")[0] == 0
+
+    code, out, err = elmo("task", "predict", "mine", "mine.txt")
+    assert (code, err.count("\n")) == (0, 1)
+    assert err.startswith("elmo: note: mine.txt: is read as csv, as the training files were")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [answer["label"] for answer in answers] == [answer["kind"] for answer in answers]
+    _, out, _ = elmo("task", "predict", "mine", "mine.txt", "--format", "text")
+    assert json.loads(out.splitlines()[0])["text"] == "kind,text,body"
+
+    objects = [{"text": "we see MOTHER", "body": "you $$$ 1000"}, {"message": "we see MOTHER"}]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, objects)))
+    code, out, err = elmo("task", "predict", "mine", "in.jsonl")
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["label"] for line in out.splitlines()] == ["spam", "ham"]
+
+    (tmp_path / "trees.txt").write_text("(ham (ham we) (ham see))\n")
+    evaluate = ["task", "evaluate", "mine", "trees.txt", "--format", "trees", "--json", "--quiet"]
+    assert json.loads(elmo(*evaluate)[1])["total"] == 1
+    message = fails(elmo, *evaluate, "--text-column", "text")
+    assert "trees.txt: is read as 'trees', in which no column can be chosen" in message
+
+
 def test_a_file_of_answers_is_replaced_only_by_force(
     elmo: Elmo, spam: Path, tmp_path: Path
 ) -> None:
@@ -334,6 +379,9 @@ def test_a_bad_line_leaves_no_file(elmo: Elmo, spam: Path, tmp_path: Path) -> No
     message = fails(elmo, "task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
     assert "in.jsonl, line 2: is 7 (int); give a text, or a list of words" in message
     assert not (tmp_path / "out.jsonl").exists()
+    (tmp_path / "in.jsonl").write_text('{"words": ["a", ""]}\n')
+    message = fails(elmo, "task", "predict", str(spam), "in.jsonl", "--quiet")
+    assert "in.jsonl, line 1: word 1, from 0, is blank (''); leave it out" in message
 
 
 @pytest.mark.filterwarnings("ignore:unusual word")

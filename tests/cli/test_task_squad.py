@@ -111,9 +111,9 @@ def test_what_cannot_be_asked_is_one_line(elmo: Elmo, squad: str, tmp_path: Path
         elmo, *ask, "--question", " ", "--context", "text.txt"
     )
     assert "(--context FILE)" in fails(elmo, *ask, "q.txt")
-    assert 'q.jsonl, line 1: has no "question" with its "context"; write {"question"' in fails(
-        elmo, *ask, "q.jsonl"
-    )
+    message = fails(elmo, *ask, "q.jsonl")
+    assert "q.jsonl, line 1: there is no column that usually holds a question and its" in message
+    assert 'or write {"question": "…", "context": "…"}' in message
     assert "no.jsonl, line 1: the question has no words" in fails(elmo, *ask, "no.jsonl")
     assert "bare.jsonl, line 1: asks about a text that has no words" in fails(
         elmo, *ask, "bare.jsonl"

@@ -105,6 +105,22 @@ def test_what_tags_no_verbs_is_no_tagger(elmo: Elmo, folders: Folders, text: str
         assert f"the tagger is a task of kind {kind} without a tag for verbs" in message
 
 
+def test_a_text_without_the_predicates_that_are_named_is_shown_as_it_is(
+    elmo: Elmo, folders: Folders, text: str
+) -> None:
+    flags = ("--predicates", "nowhere", "--as", "text", "--quiet")
+    code, out, _ = elmo("task", "predict", folders.roles, text, *flags)
+    assert code == 0
+    assert all(line and "[V" not in line for line in out.splitlines())
+    assert out
+
+
+def test_roles_answer_no_questions(elmo: Elmo, folders: Folders) -> None:
+    code, _, err = elmo("task", "predict", folders.roles, "--question", "Who?")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "answers no questions" in err
+
+
 def test_other_tasks_know_no_predicates(elmo: Elmo, folders: Folders, text: str) -> None:
     assert "knows no predicates" in fails(elmo, folders.tagger, text, "--predicates", "runs")
     assert "knows no predicates" in fails(elmo, folders.tagger, text, "--tagger", folders.tagger)

@@ -230,12 +230,27 @@ def question(is_first: bool) -> Document:
 
 
 @torch.no_grad()
-def test_spans_of_a_question_are_always_looked_at() -> None:
-    coref = task(coref__spans_per_word=0.1)
+def test_spans_of_a_question_and_no_others_are_looked_at() -> None:
+    coref = task(coref__spans_per_word=0.4)
     model = model_of(coref)
     model.network.pairs.scorer.score.bias.fill_(100.0)
-    [found] = coref.guess(model, [question(True)])
-    assert {Span(3, 4), Span(0, 1), Span(6, 8)} <= set(found[0])
+    assert coref.guess(model, [question(True)]) == [((Span(0, 1), Span(3, 4), Span(6, 8)),)]
+
+
+@torch.no_grad()
+def test_a_name_that_is_too_long_to_be_a_span_is_left_out() -> None:
+    coref = task(coref__longest_span=1)
+    model = model_of(coref)
+    model.network.pairs.scorer.score.bias.fill_(100.0)
+    assert coref.guess(model, [question(True)]) == [((Span(0, 1), Span(3, 4)),)]
+
+
+def test_files_without_a_mention_are_refused_in_one_line() -> None:
+    nothing = document("a dog barks")
+    message = message_of(task().prepare, [nothing])
+    assert message.startswith("here, line 1 and after: no document has a mention")
+    some = document("Ann sleeps ./she dreams", ((0, 1), (3, 4)))
+    assert task().prepare([nothing, some])[0].clusters == ()
 
 
 def test_questions_are_scored_by_names_and_documents_by_clusters() -> None:
@@ -262,6 +277,11 @@ def test_texts_words_and_sentences_can_be_asked_about() -> None:
     assert coref.given(["Ann", "sleeps"], tokenizer, "i").examples[0].sentences == (
         ("Ann", "sleeps"),
     )
+
+
+def test_words_of_documents_that_are_blank_are_refused() -> None:
+    message = message_of(task().given, [["Ann"], ["a", " "]], load_tokenizer("default"), "item 2")
+    assert message.startswith("item 2: word 2, from 0, is blank (' ')")
 
 
 @pytest.mark.parametrize("item", [3, ["a", ["b"]], [["a", 1]], None])

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tasks.small_tasks import config
 
 from elmokit.errors import ElmoError, ElmoWarning
 from elmokit.tasks.files.lines import numbered
-from elmokit.tasks.items import Item, ItemSettings, answer_to, format_of, items_of
+from elmokit.tasks.item_settings import ItemSettings
+from elmokit.tasks.items import Item, items_of, read_items
 
 
 def items(
@@ -37,6 +40,13 @@ def test_a_pair_of_texts_has_a_tab_between() -> None:
         ('{"sentence": "a b"}', "text", "a b"),
         ('{"first": "a", "second": ["b"]}', "pair", ("a", ["b"])),
         ('{"premise": "a", "hypothesis": "b"}', "pair", ("a", "b")),
+        ('{"label": "x", "message": "a b"}', "text", "a b"),
+        ('{"sentence_A": "a", "sentence_B": "b"}', "pair", ("a", "b")),
+        ('{"Text": "a b"}', "tags", "a b"),
+        ('{"text": "a b", "words": ["a", "b"]}', "tags", ["a", "b"]),
+        ('{"text": "a b c", "words": 3}', "text", "a b c"),
+        ('{"words": [["a"], ["b"]]}', "coref", [["a"], ["b"]]),
+        ('{"Question": "a", "Context": "b"}', "reading", ("a", "b")),
     ],
 )
 def test_json_lines_have_texts_or_words(line: str, kind: str, asked: Any) -> None:
@@ -45,18 +55,46 @@ def test_json_lines_have_texts_or_words(line: str, kind: str, asked: Any) -> Non
 
 
 def test_whatever_else_a_json_line_has_is_kept() -> None:
-    [item] = items(['{"id": 7, "text": "a"}'], item_format="jsonl")
-    assert item.given == {"id": 7, "text": "a"}
+    [item] = items(['{"id": 7, "text": "a", "": null}'], item_format="jsonl")
+    assert item.given == {"id": 7, "text": "a", "": None}
+
+
+@pytest.mark.parametrize("item_format", ["csv", "tsv", "jsonl"])
+def test_the_column_of_training_goes_before_a_usual_one_in_every_table(item_format: str) -> None:
+    mark = "\t" if item_format == "tsv" else ","
+    lines = [mark.join(("text", "body")), mark.join(("a", "b"))]
+    if item_format == "jsonl":
+        lines = ['{"text": "a", "body": "b"}']
+    [item] = items(lines, item_format=item_format, usual=("body",))
+    assert item.asked == "b"
+    assert item.given == {"text": "a", "body": "b"}
+
+
+def test_a_field_of_json_is_named_and_its_number_in_training_says_nothing() -> None:
+    lines = ['{"id": "a", "text": "b"}']
+    with pytest.raises(ElmoError, match=r"trained on column 1, .* name one of 'id', 'text'"):
+        items(lines, item_format="jsonl", usual=("1",))
+    [item] = items(lines, item_format="jsonl", usual=("1",), columns=("text",))
+    assert item.asked == "b"
+    [item] = items(lines, item_format="jsonl", header=False)
+    assert item.asked == "b"
+
+
+def test_predicates_are_those_of_json_lines_alone() -> None:
+    [item] = items(["text,predicates", "a b,b"], "srl", "csv")
+    assert item.asked == "a b"
 
 
 @pytest.mark.parametrize(
     ("line", "kind", "item_format", "message"),
     [
         ("no tab", "pair", "text", "in.txt, line 1: has 1 text between tabs"),
-        ("{", "text", "jsonl", "in.txt, line 1: is not valid JSON"),
-        ("[1]", "text", "jsonl", "in.txt, line 1: is no JSON object"),
-        ('{"id": 1}', "text", "jsonl", 'has neither "words" nor "text"'),
-        ('{"text": "a"}', "pair", "jsonl", "has no pair"),
+        ("{", "text", "jsonl", "in.txt, line 1: is not JSON"),
+        ("[1]", "text", "jsonl", "in.txt, line 1: holds a list; each line must hold a JSON object"),
+        ('{"id": 1}', "text", "jsonl", 'name it (--text-column), or write {"text": "…"}'),
+        ('{"text": "a"}', "pair", "jsonl", 'or write {"first": "…", "second": "…"}'),
+        ('{"text": "a", "sentence": "b"}', "text", "jsonl", "more than one column that may hold"),
+        ('{"question": "a"}', "reading", "jsonl", "usually holds a question and its context"),
     ],
 )
 def test_lines_that_ask_nothing_are_refused(
@@ -66,13 +104,6 @@ def test_lines_that_ask_nothing_are_refused(
         items([line], kind, item_format)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_name_says_what_a_file_is() -> None:
-    names = ("a.jsonl", "b.NDJSON", "c.csv", "d.TSV.gz", "e.txt", "-")
-    assert [format_of(name) for name in names] == [
-        "jsonl", "jsonl", "csv", "tsv", "text", "text",
-    ]  # fmt: skip
 
 
 def test_a_row_of_a_table_is_asked_about_its_text_and_keeps_the_rest() -> None:
@@ -116,8 +147,8 @@ def test_pairs_are_in_two_columns() -> None:
     ("line", "kind", "item_format", "columns", "message"),
     [
         ("a text", "text", "text", ("a",), "is plain text, which has no columns"),
-        ('{"text": "a"}', "text", "jsonl", ("body",), "in.txt, line 1: has no 'body'"),
-        ('{"a": "a"}', "text", "jsonl", ("a", "b"), "name one column"),
+        ('{"text": "a"}', "text", "jsonl", ("body",), "in.txt, line 1: there is no column 'body'"),
+        ('{"a": "a"}', "text", "jsonl", ("a", "b"), "name 1 (--text-column)"),
         ("a,b\n1,2", "text", "csv", ("c",), "there is no column 'c'; name one of 'a', 'b'"),
         ("a,b\n1,2", "text", "csv", (), "no column that usually holds the text"),
         ("a;text\n1;2", "text", "csv", (), "is one column, 'a;text', with semicolons in it"),
@@ -141,15 +172,11 @@ def test_bad_rows_are_left_out_on_wish() -> None:
     assert item.asked == "a"
 
 
-def test_answers_keep_what_was_given_under_their_names() -> None:
-    lines = ['{"text": "a", "label": "ham", "given_label": 1}']
-    [item] = items(lines, item_format="jsonl")
-    assert answer_to(item, {"label": "spam"}) == {
-        "text": "a", "given_given_label": "ham", "given_label": 1, "label": "spam",
-    }  # fmt: skip
-
-
-def test_words_that_were_given_are_not_repeated() -> None:
-    [item] = items(['{"words": ["a", "b"], "tags": ["X", "Y"]}'], "tags", "jsonl")
-    found = {"words": ["a", "b"], "tags": ["O", "O"]}
-    assert answer_to(item, found) == {"given_tags": ["X", "Y"], **found}
+def test_a_file_is_read_as_the_training_files_were(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_bytes("text,body\na,caf\xe9\n".encode("latin-1"))
+    task = config("spam", {"files.texts": ["body"], "files.encoding": "latin-1"})
+    [item] = read_items(path, task)
+    assert item.asked == "caf\xe9"
+    [item] = read_items(path, task, ItemSettings("text", encoding="latin-1"))[1:]
+    assert item.asked == "a,caf\xe9"

@@ -222,9 +222,43 @@ def test_the_loss_is_that_of_hand_computation() -> None:
 def test_many_questions_about_a_text_are_trained_on_in_parts() -> None:
     text = passage(LONG)
     many = replace(text, questions=tuple(replace(text.questions[0], id=str(n)) for n in range(23)))
-    parts = small_task().prepare([many])
+    task = small_task()
+    parts = task.for_training(task.prepare([many]))
     assert [len(part.questions) for part in parts] == [10, 10, 3]
     assert [q.id for part in parts for q in part.questions] == [str(n) for n in range(23)]
+
+
+def test_many_questions_about_a_text_are_read_some_at_once() -> None:
+    text = passage(LONG)
+    many = replace(text, questions=text.questions * 23)
+    pieces = list(small_task().all_pieces([many]))
+    assert [len(piece.asked) for piece in pieces] == [10, 10, 3] * len(small_task().windows(text))
+
+
+def test_a_window_with_a_part_of_the_answer_is_not_one_without() -> None:
+    task = small_task()
+    text = passage(LONG, answers=[(4, 6)])  # whole in the second window, begun in the first
+    for seed in range(10):
+        torch.manual_seed(seed)
+        read = [piece.window for piece in task.training_pieces([text])]
+        assert task.windows(text)[0] not in read
+
+
+def test_a_text_is_read_once_for_all_that_ask_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = small_task()
+    model = new_model(task)
+    texts = [passage("the a we MOTHER you", "it was"), passage("boo is")]
+    asked = [texts[0], texts[1], replace(texts[0], questions=texts[1].questions)]
+    alone = [task.guess(model, [text])[0] for text in asked]
+    read: list[int] = []
+    monkeypatch.setattr(task, "guess", lambda *given: read.append(len(given[1])) or guess(*given))
+    guess = small_task().guess
+
+    together = task.predict(model, asked)
+
+    assert read == [2]
+    for one, other in zip(together, alone, strict=True):
+        assert [each.answer for each in one] == [each.answer for each in other]
 
 
 # What cannot be

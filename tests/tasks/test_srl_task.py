@@ -16,7 +16,8 @@ from elmokit.tasks import srl_task
 from elmokit.tasks.batches import size_of
 from elmokit.tasks.evaluation import evaluate
 from elmokit.tasks.files.lines import Line
-from elmokit.tasks.items import ItemSettings, items_of
+from elmokit.tasks.item_settings import ItemSettings
+from elmokit.tasks.items import items_of
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.srl.predictions import FoundArgument, FoundPredicate, RolePrediction
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates

@@ -135,6 +135,15 @@ def test_a_word_is_looked_up_once_whether_it_was_found_or_not(
     assert table.look_up(["the", "qwx", "money", "zzz"]) == 0
 
 
+def test_a_saved_table_knows_what_its_file_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["The", "qwx"])
+    again = StaticVectors.from_description(table.description())
+    monkeypatch.setattr("elmokit.tasks.static_vectors.read_word_vectors", None)
+    assert again.look_up(["The", "qwx", "the"]) == 0
+
+
 def gone(path: Path) -> None:
     path.unlink()
 
@@ -150,11 +159,21 @@ def test_a_file_that_is_gone_or_another_is_said_once_and_words_are_unknown(
     path = glove(tmp_path / "glove.txt")
     table = StaticVectors.read(path, ["the"])
     change(path)  # type: ignore[operator]
-    with pytest.warns(ElmoWarning, match=r"glove\.txt: is gone, or is another.*1 words"):
+    with pytest.warns(ElmoWarning, match=r"glove\.txt: is gone, or is another.*unknown, 1 of them"):
         assert table.look_up(["money"]) == 0
     assert table(["money", "the"]).tolist() == [[0, 0], [1, 2]]
     with warnings.catch_warnings(action="error"):
         assert table.look_up(["river"]) == 0
+
+
+def test_words_that_have_a_vector_in_lower_case_are_not_counted_as_unknown(tmp_path: Path) -> None:
+    path = glove(tmp_path / "glove.txt")
+    table = StaticVectors.read(path, ["the"])
+    gone(path)
+    with warnings.catch_warnings(action="error"):
+        assert table.look_up(["THE"]) == 0
+    with pytest.warns(ElmoWarning, match="1 of them"):
+        table.look_up(["THE", "Money"])
 
 
 def test_a_table_without_a_file_looks_nothing_up() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from elmokit.tasks.kinds import KINDS
 from elmokit.tasks.label_tasks import PairTask, TextTask
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.tag_task import TagTask, types_of
-from elmokit.tasks.task import AnyTask, file_settings, words_of
+from elmokit.tasks.task import AnyTask, words_of
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT, BLANKS = load_tokenizer("default"), load_tokenizer("whitespace")
@@ -117,15 +118,36 @@ def test_texts_are_split_by_the_tokenizer_that_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_columns_are_named_in_one_way_for_every_format() -> None:
-    table = file_settings("text", FilesConfig(label="v1", texts=("v2",), header=False)).table
-    assert (table.label, table.texts, table.header) == ("v1", ("v2",), False)
-    columns = file_settings("tags", FilesConfig(label="4", texts=(2,)))
-    assert (columns.word, columns.tag) == (2, 4)
-    assert file_settings("tags", FilesConfig(label="xpos")).part_of_speech == "xpos"
-    assert "do not name their columns" in message_of(
-        file_settings, "tags", FilesConfig(label="tag")
-    )
+def test_columns_reach_the_reader_of_a_format(tmp_path: Path) -> None:
+    path = write_examples(tmp_path, "pos", "train", 2)
+    [universal, *_] = TagTask.read(path, FilesConfig(label="4"), DEFAULT)
+    assert universal == TagTask.read(path, FilesConfig(), DEFAULT)[0]
+    message = message_of(TagTask.read, path, FilesConfig(label="3"), DEFAULT)
+    assert "is CoNLL-U, whose tags are upos (column 4) or xpos (column 5), and not '3'" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("squad", "a.json"), ("coref", "a.conll"), ("coref", "a.tsv"), ("srl", "a")]
+)
+def test_formats_without_a_choice_of_columns_refuse_one(name: str, file: str) -> None:
+    read = KINDS[config(name).kind].read
+    message = message_of(read, file, FilesConfig(label="3", texts=(1,)), DEFAULT)
+    assert message.startswith(f"{file}: is read as '")
+    assert "no column can be chosen; leave out --label-column and --text-column" in message
+
+
+def test_columns_of_training_are_no_wish_in_a_format_without_a_choice(tmp_path: Path) -> None:
+    files = FilesConfig(label="kind", texts=("body",))
+    task = TextTask(replace(config("spam"), files=files), Labels(("2", "3")))
+    path = tmp_path / "trees.txt"
+    path.write_text("(3 (2 It) (3 works))\n")
+
+    [example] = task.read_after_training(path, files, DEFAULT)
+    assert example.words == ("It", "works")
+    with pytest.raises(InputError, match="no column can be chosen; leave out --text-column"):
+        task.read_after_training(path, replace(files, texts=("other",)), DEFAULT)
+    with pytest.raises(InputError, match="no column can be chosen"):
+        task.read(path, files, DEFAULT)
 
 
 # Predicting
@@ -219,6 +241,14 @@ def test_a_pair_may_be_texts_or_words() -> None:
 def test_what_is_neither_a_text_nor_words_is_refused() -> None:
     with pytest.raises(InputError, match="give a text, or a list of words"):
         words_of([1, 2], DEFAULT, PLACE)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\n"])
+def test_words_that_are_blank_are_refused_as_in_training(blank: str) -> None:
+    spam = TextTask(config("spam"), Labels(("ham", "spam")))
+    message = message_of(spam.given, ["a", blank], DEFAULT, PLACE)
+    assert message == f"here, line 1: word 1, from 0, is blank ({blank!r}); leave it out"
+    assert words_of(["a", "\u00a0"], DEFAULT, PLACE) == ("a", "\u00a0")
 
 
 # Scores

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,11 @@ from tasks.small_tasks import (
 
 from elmokit import Embedder
 from elmokit.errors import ConfigError, DivergedError, InputError, StoppedError
+from elmokit.tasks import training
+from elmokit.tasks.evaluation import score
 from elmokit.tasks.kinds import KINDS
 from elmokit.tasks.run import train_task
+from elmokit.tasks.scores import Score
 from elmokit.text.tokenizer import load_tokenizer
 
 SHORT: dict[str, Any] = {"training.epochs": 3}
@@ -394,10 +398,10 @@ def test_the_rate_falls_after_epochs_that_are_no_better(tmp_path: Path) -> None:
     epochs = [line for line in measured(tmp_path / "pos") if line["kind"] == "train"]
     scores = [line["score"] for line in measured(tmp_path / "pos") if line["kind"] == "dev"]
     best, falls = -math.inf, 0
-    for line, score in zip(epochs, scores, strict=True):
+    for line, found in zip(epochs, scores, strict=True):
         assert line["rate"] == pytest.approx(0.01 * 0.5**falls)
-        falls += score <= best
-        best = max(best, score)
+        falls += found <= best
+        best = max(best, found)
     assert result.progress.rate == 0.5**falls < 1
 
 
@@ -426,9 +430,33 @@ def test_progress_tells_how_much_is_left(tmp_path: Path) -> None:
     assert [report.epoch for report in told.epochs] == [1, 2, 3]
     last = told.steps[-1]
     assert (last.epoch, last.epochs, last.batch) == (3, 3, last.batches)
-    assert last.seconds_left == 0
-    assert told.steps[0].seconds_left > 0
+    assert told.steps[0].seconds_left > last.seconds_left
     assert math.isfinite(last.loss)
+
+
+def test_what_is_left_includes_the_scoring_of_dev(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = 0.3
+
+    def score_slowly(*given: Any) -> Score:
+        time.sleep(slow)
+        return score(*given)
+
+    monkeypatch.setattr(training, "score", score_slowly)
+    told = Listening()
+    train(tmp_path, "spam", SHORT, watcher=told)
+    second = next(report for report in told.steps if report.epoch == 2)
+    assert 2 * slow < second.seconds_left
+    assert slow < told.steps[-1].seconds_left < 2 * slow
+
+
+def test_seconds_are_those_of_all_sittings(tmp_path: Path) -> None:
+    train(tmp_path, "spam", SHORT)
+    path = tmp_path / "spam" / "results.json"
+    before = json.loads(path.read_text())["seconds_in_all"]
+    again = train(tmp_path, "spam", SHORT, resume=True)
+    assert again.seconds_in_all > again.progress.seconds_in_all > before / 2
 
 
 def test_train_task_takes_several_files(tmp_path: Path) -> None:

@@ -68,8 +68,7 @@ class Document:
 def make_clusters(mentions: Iterable[Iterable[Span]]) -> tuple[Cluster, ...]:
     """Clusters in the order of their first mentions.
 
-    A span can be a mention once only: where it is one of several clusters, the first has it, as in
-    the reference scorer.
+    A span can be a mention once only: where it is one of several clusters, the first has it.
 
     >>> make_clusters([[Span(3, 4)], [Span(5, 6), Span(0, 2), Span(3, 4)]])
     ((Span(start=0, end=2), Span(start=5, end=6)), (Span(start=3, end=4),))

@@ -20,33 +20,27 @@ def span_mask(lengths: Sequence[int], longest: int) -> Tensor:
     return torch.arange(1, longest + 1) <= torch.tensor(left, dtype=torch.long).unsqueeze(1)
 
 
-def prune(
-    spans: Sequence[Span], order: Iterable[int], most: int, given: Iterable[int] = ()
-) -> list[int]:
-    """The numbers of the first `most` spans in an order that do not cross one taken before.
+def prune(spans: Iterable[Span], most: int) -> list[Span]:
+    """The first `most` spans that do not cross one taken before, in the order of the document.
 
     Two spans cross where they overlap and neither is within the other.
 
     Args:
-        spans: All there are.
-        order: Their numbers, the best first.
+        spans: Different ones, the best first; no more of them are asked for than are needed.
         most: How many are taken.
-        given: Those that are taken first, whatever they cross.
 
-    Returns:
-        Numbers, in the order of the document.
+    >>> prune([Span(0, 2), Span(1, 3), Span(0, 1)], most=2)
+    [Span(start=0, end=1), Span(start=0, end=2)]
     """
-    taken = dict.fromkeys(given)
+    taken: list[Span] = []
     crossing = Crossing()
-    for number in taken:
-        crossing.add(spans[number])
-    for number in order:
+    for span in spans:
+        if not crossing.crosses(span):
+            taken.append(span)
+            crossing.add(span)
         if len(taken) >= most:
             break
-        if number not in taken and not crossing.crosses(spans[number]):
-            taken[number] = None
-            crossing.add(spans[number])
-    return sorted(taken, key=lambda number: spans[number])
+    return sorted(taken)
 
 
 class Crossing:

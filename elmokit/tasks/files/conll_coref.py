@@ -17,6 +17,7 @@ from typing import NamedTuple
 from elmokit.errors import FormatError
 from elmokit.tasks.coref.documents import Cluster, Document, Span, make_clusters
 from elmokit.tasks.files.lines import ENCODING, Line, paragraphs, read_lines
+from elmokit.tasks.files.trees import unescaped
 
 BEGIN, END = "#begin document", "#end document"
 WORD = 3
@@ -83,7 +84,9 @@ def _document(begin: Line, lines: Sequence[Line]) -> Document:
         raise FormatError(f"{begin.place}: the document has no words; leave it out")
     chains = ((line, columns[-1]) for sentence in rows for line, columns in sentence)
     return Document(
-        sentences=tuple(tuple(columns[WORD] for _, columns in sentence) for sentence in rows),
+        sentences=tuple(
+            tuple(unescaped(columns[WORD]) for _, columns in sentence) for sentence in rows
+        ),
         clusters=_clusters(chains),
         place=begin.place,
         name=_name(begin),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from elmokit.errors import FormatError, InputError
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span, make_clusters
-from elmokit.tasks.files.lines import ENCODING, read_lines
+from elmokit.tasks.files.lines import ENCODING, Line, read_lines
 from elmokit.tasks.files.rows import Row, tsv_rows
 from elmokit.text.tokenizer import Token, Tokenizer
 
@@ -23,15 +23,24 @@ NEEDED = (
 )  # fmt: skip
 
 
-def read_gap(path: str | Path, tokenizer: Tokenizer, *, encoding: str = ENCODING) -> list[Document]:
+def read_gap(
+    path: str | Path,
+    tokenizer: Tokenizer,
+    *,
+    encoding: str = ENCODING,
+    skip_bad_rows: bool = False,
+) -> list[Document]:
     """The rows of a file, each a document with a question.
 
     Args:
         path: The file.
         tokenizer: Splits the texts into sentences and words.
         encoding: How the file writes characters as bytes.
+        skip_bad_rows: Leave out rows with more or fewer fields than columns.
     """
-    rows = tsv_rows(read_lines(path, encoding), header=True)
+    lines = list(read_lines(path, encoding))
+    _check_columns(lines)
+    rows = tsv_rows(lines, header=True, skip_bad=skip_bad_rows)
     documents = [_document(row, tokenizer) for row in rows]
     if not documents:
         raise InputError(
@@ -40,8 +49,21 @@ def read_gap(path: str | Path, tokenizer: Tokenizer, *, encoding: str = ENCODING
     return documents
 
 
+def _check_columns(lines: Sequence[Line]) -> None:
+    """Refuse a file of another kind, before its rows are found fault with."""
+    names = next((line for line in lines if line.text), None)
+    if names is None:
+        return
+    missing = [name for name in NEEDED if name not in names.text.split("\t")]
+    if missing:
+        raise InputError(
+            f"{names.place}: has no column {missing[0]!r}; a .tsv for coreference has the columns "
+            f"of GAP, which are {', '.join(NEEDED)}"
+        )
+
+
 def _document(row: Row, tokenizer: Tokenizer) -> Document:
-    values = _values(row)
+    values = dict(zip(row.names, row.values, strict=True))
     sentences = tokenizer.sentences(values["Text"])
     tokens = [token for sentence in sentences for token in sentence]
     pronoun, first, second = (
@@ -63,16 +85,6 @@ def _document(row: Row, tokenizer: Tokenizer) -> Document:
         name=values["ID"],
         question=question,
     )
-
-
-def _values(row: Row) -> dict[str, str]:
-    missing = [name for name in NEEDED if name not in row.names]
-    if missing:
-        raise InputError(
-            f"{row.named_at}: has no column {missing[0]!r}; a .tsv for coreference has the columns "
-            f"of GAP, which are {', '.join(NEEDED)}"
-        )
-    return dict(zip(row.names, row.values, strict=True))
 
 
 def _span(place: str, values: dict[str, str], name: str, tokens: Sequence[Token]) -> Span:

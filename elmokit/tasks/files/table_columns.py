@@ -20,12 +20,36 @@ USUAL_LABELS = (
     ("sentiment",),
     ("v1",),  # the SMS Spam Collection
 )
-USUAL_TEXTS = (("text",), ("sentence",), ("message",), ("v2",))
-USUAL_PAIRS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("sentence_a", "sentence_b"))
+WORDS = "words"
+"""Where JSON lines have a list of words: the same text as any beside it, split already."""
 NUMBER = re.compile(r"-?[1-9][0-9]*")
 COLUMNS_SHOWN = 20
 NAME_SHOWN = 40
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+
+
+class Texts(NamedTuple):
+    """The texts that a row is read for."""
+
+    called: str  # by errors
+    usual: Sequence[tuple[str, ...]]  # the names, in lower case, that their columns may have
+
+    @property
+    def parts(self) -> int:
+        """How many they are."""
+        return len(self.usual[0])
+
+
+TEXT = Texts("the text", [("text",), ("sentence",), ("message",), ("v2",)])
+PAIR = Texts(
+    "two texts",
+    [
+        ("first", "second"),
+        ("premise", "hypothesis"),
+        ("sentence1", "sentence2"),
+        ("sentence_a", "sentence_b"),
+    ],
+)
 
 
 @dataclass(frozen=True)
@@ -66,30 +90,31 @@ class Choice(NamedTuple):
 
 
 def choose_columns(
-    rows: Iterable[Row], settings: TableSettings, texts: int
+    rows: Iterable[Row], settings: TableSettings, texts: Texts
 ) -> Iterator[tuple[Row, Choice]]:
-    """Each row, and where its label and its texts are, of which there are one or two."""
-    names: Sequence[str] | None = None
+    """Each row, and where its label and its texts are."""
+    known: tuple[Sequence[str], bool] | None = None
     for row in rows:
-        if row.names != names:  # which only JSON lines change from row to row
-            names, choice = row.names, _choice(row, settings, texts)
+        decisive = row.names, _has_words(row)
+        if decisive != known:  # which only JSON lines change from row to row
+            known, choice = decisive, _choice(row, settings, texts)
         yield row, choice
 
 
-def text_positions(row: Row, settings: TableSettings, texts: int) -> tuple[int, ...]:
-    """Where the texts of a row without a label are, of which there are one or two."""
+def text_positions(row: Row, settings: TableSettings, texts: Texts) -> tuple[int, ...]:
+    """Where the texts of a row without a label are."""
     if settings.texts:
         columns = _text_columns(row, settings, texts)
-    elif not settings.header and len(row.names) == texts:
-        columns = range(1, 1 + texts)
+    elif not settings.header and len(row.names) == texts.parts:
+        columns = range(1, 1 + texts.parts)
     else:
         _check_separator(row)
         columns = _text_columns(row, settings, texts)
     return tuple(_position(column, row) for column in columns)
 
 
-def _choice(row: Row, settings: TableSettings, texts: int) -> Choice:
-    _check_count(row, texts)
+def _choice(row: Row, settings: TableSettings, texts: Texts) -> Choice:
+    _check_count(row, texts.parts)
     label = _position(_label_column(row, settings), row)
     positions = [_position(column, row) for column in _text_columns(row, settings, texts)]
     if len({label, *positions}) < 1 + len(positions):
@@ -103,30 +128,41 @@ def _label_column(row: Row, settings: TableSettings) -> Column:
     return _usual(row, USUAL_LABELS, "the label", "--label-column")[0] if settings.header else 1
 
 
-def _text_columns(row: Row, settings: TableSettings, texts: int) -> Sequence[Column]:
-    if settings.texts and len(settings.texts) != texts:
+def _text_columns(row: Row, settings: TableSettings, texts: Texts) -> Sequence[Column]:
+    if settings.texts and len(settings.texts) != texts.parts:
         named = ", ".join(map(repr, settings.texts))
         raise InputError(
-            f"{row.named_at}: the texts are to be in {named}; name {texts} (--text-column)"
+            f"{row.named_at}: the texts are to be in {named}; name {texts.parts} (--text-column)"
         )
     if settings.texts:
         return settings.texts
-    if settings.header:
-        usual, what = (USUAL_TEXTS, "the text") if texts == 1 else (USUAL_PAIRS, "two texts")
-        return _usual(row, usual, what, "--text-column")
-    return range(2, 2 + texts)
+    if not settings.header:
+        return range(2, 2 + texts.parts)
+    if texts == TEXT and _has_words(row):
+        return (WORDS,)
+    return _usual(row, texts.usual, texts.called, "--text-column")
 
 
-def _usual(row: Row, usual: Iterable[tuple[str, ...]], what: str, flag: str) -> tuple[str, ...]:
+def _has_words(row: Row) -> bool:
+    """Whether a row has a list of words; elsewhere a column of that name may hold a number."""
+    return WORDS in row.names and isinstance(row.values[row.names.index(WORDS)], list)
+
+
+def _usual(row: Row, usual: Sequence[tuple[str, ...]], what: str, flag: str) -> tuple[str, ...]:
     """The names that a row has of those which are usual; capital letters do not matter."""
-    names = {name.casefold(): name for name in row.names}
+    names = {name.casefold(): name for name in row.names} | {name: name for name in row.names}
     found = [wanted for wanted in usual if names.keys() >= set(wanted)]
     if len(found) == 1:
         return tuple(names[name] for name in found[0])
     problem = "more than one column that may hold" if found else "no column that usually holds"
+    if row.named_at == row.place:  # by itself, as JSON lines are
+        example = ", ".join(f'"{name}": "…"' for name in usual[0])
+        otherwise = "leave the others out" if found else f"write {{{example}}}"
+    else:
+        otherwise = "say that the first line names no columns (--no-header)"
     raise InputError(
         f"{row.named_at}: there is {problem} {what} among {_listed(row.names)}; name it ({flag}), "
-        "or say that the first line names no columns (--no-header)"
+        f"or {otherwise}"
     )
 
 

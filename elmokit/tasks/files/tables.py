@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.tasks.examples import PairExample, TextExample, Words
+from elmokit.tasks.examples import PairExample, TextExample, Words, is_word
 from elmokit.tasks.files.lines import ENCODING, read_lines, suffix
 from elmokit.tasks.files.rows import Row, RowReader, csv_rows, json_rows, tsv_rows
-from elmokit.tasks.files.table_columns import TableSettings, choose_columns
+from elmokit.tasks.files.table_columns import PAIR, TEXT, TableSettings, Texts, choose_columns
 
 Tokenize = Callable[[str], Sequence[str]]
 """Splits a text into words; `str.split` does where they are separated by blanks."""
@@ -57,7 +57,7 @@ def read_texts(
         format: None for what the name of the file says.
         encoding: How the file writes characters as bytes.
     """
-    records = _records(path, settings or TableSettings(), 1, tokenize, format, encoding)
+    records = _records(path, settings or TableSettings(), TEXT, tokenize, format, encoding)
     return [TextExample(text, label, place) for place, label, (text,) in records]
 
 
@@ -73,21 +73,23 @@ def read_pairs(
     settings = settings or TableSettings()
     if settings.skip_labels is None:
         settings = replace(settings, skip_labels=(NO_AGREEMENT,))
-    records = _records(path, settings, 2, tokenize, format, encoding)
+    records = _records(path, settings, PAIR, tokenize, format, encoding)
     return [PairExample(first, second, label, place) for place, label, (first, second) in records]
 
 
 def _records(
     path: str | Path,
     settings: TableSettings,
-    texts: int,
+    texts: Texts,
     tokenize: Tokenize,
     format: TableFormat | None,
     encoding: str,
 ) -> list[_Record]:
     """What is used of each row that is not left out; there is at least one."""
-    read = ROWS[format or _format_of(path)]
-    rows = read(read_lines(path, encoding), settings.header, settings.skip_bad_rows)
+    format = format or _format_of(path)
+    if format == "jsonl":
+        settings = replace(settings, header=True)
+    rows = ROWS[format](read_lines(path, encoding), settings.header, settings.skip_bad_rows)
     records: list[_Record] = []
     left_out = Counter[str]()
     for row, choice in choose_columns(rows, settings, texts):
@@ -143,7 +145,7 @@ def _words(row: Row, position: int, tokenize: Tokenize) -> Words:
     value, name = row.values[position], row.names[position]
     if isinstance(value, str):
         words = tuple(tokenize(value))
-    elif value is None or (isinstance(value, list) and all(map(_is_word, value))):
+    elif value is None or (isinstance(value, list) and all(map(is_word, value))):
         words = tuple(value or ())
     else:
         raise FormatError(
@@ -153,10 +155,6 @@ def _words(row: Row, position: int, tokenize: Tokenize) -> Words:
     if not words:
         raise FormatError(f"{row.place}: column {name!r} holds no words; leave the row out")
     return words
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def _report(left_out: Counter[str], path: str | Path) -> None:

@@ -18,7 +18,10 @@ OF_VERBS = "V"
 
 def about_words(items: Sequence[Item], words: Sequence[str]) -> list[Item]:
     """Items whose predicates are some words, wherever they occur, unless they have their own."""
-    return [_about(item, words) for item in items]
+    named = [word.strip() for word in words if word.strip()]
+    if not named:
+        raise InputError("--predicates has no words; name some with commas between them")
+    return [_about(item, named) for item in items]
 
 
 def about_verbs(items: Sequence[Item], tagger: TrainedTask, tokenizer: Tokenizer) -> list[Item]:

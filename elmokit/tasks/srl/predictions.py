@@ -80,12 +80,14 @@ class RolePrediction:
     def to_text(self) -> str:
         """A line for each predicate: the words, with brackets around it and its arguments.
 
+        Without any predicate it is the words as they are.
+
         >>> he = FoundArgument("ARG0", "He", 0, 1, None, None, 1.0)
         >>> sold = FoundPredicate("sold", 1, None, None, None, (he,))
         >>> RolePrediction(("He", "sold", "."), (sold,)).to_text()
         '[ARG0 He] [V sold] .'
         """
-        return "\n".join(self._line(each) for each in self.predicates)
+        return "\n".join(map(self._line, self.predicates)) or " ".join(self.words)
 
     def _line(self, predicate: FoundPredicate) -> str:
         """The words, with brackets around a predicate and its arguments."""

@@ -14,12 +14,12 @@ def cross(one: Span, other: Span) -> bool:
     return bool(mine & theirs) and bool(mine - theirs) and bool(theirs - mine)
 
 
-def pruned_by_definition(spans: list[Span], order: list[int], most: int) -> list[int]:
-    taken: list[int] = []
-    for number in order:
-        if len(taken) < most and not any(cross(spans[number], spans[n]) for n in taken):
-            taken.append(number)
-    return sorted(taken, key=lambda number: spans[number])
+def pruned_by_definition(best_first: list[Span], most: int) -> list[Span]:
+    taken: list[Span] = []
+    for span in best_first:
+        if len(taken) < most and not any(cross(span, other) for other in taken):
+            taken.append(span)
+    return sorted(taken)
 
 
 def test_spans_end_with_their_sentence() -> None:
@@ -36,24 +36,24 @@ def test_no_span_is_longer_than_the_longest() -> None:
 
 
 def test_nested_spans_are_kept_and_crossing_ones_are_not() -> None:
-    spans = [Span(0, 3), Span(1, 2), Span(2, 4), Span(3, 4)]
-    assert prune(spans, [0, 2, 1, 3], most=9) == [0, 1, 3]
+    best_first = [Span(0, 3), Span(2, 4), Span(1, 2), Span(3, 4)]
+    assert prune(best_first, most=9) == [Span(0, 3), Span(1, 2), Span(3, 4)]
 
 
 def test_the_best_are_kept_in_the_order_of_the_document() -> None:
-    spans = [Span(0, 1), Span(1, 2), Span(2, 3)]
-    assert prune(spans, [2, 0, 1], most=2) == [0, 2]
+    assert prune([Span(2, 3), Span(0, 1), Span(1, 2)], most=2) == [Span(0, 1), Span(2, 3)]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pruning_equals_its_definition(seed: int) -> None:
     numbers = random.Random(seed)
     spans = [Span(a, b) for a in range(12) for b in range(a + 1, min(a + 5, 12) + 1)]
-    order = numbers.sample(range(len(spans)), len(spans))
+    best_first = numbers.sample(spans, len(spans))
     most = numbers.randint(1, 14)
-    assert prune(spans, order, most) == pruned_by_definition(spans, order, most)
+    assert prune(best_first, most) == pruned_by_definition(best_first, most)
 
 
-def test_given_spans_are_kept_whatever_their_score() -> None:
-    spans = [Span(0, 2), Span(1, 3), Span(4, 5)]
-    assert prune(spans, [0, 2, 1], most=2, given=[1]) == [1, 2]
+def test_no_more_spans_are_looked_at_than_are_needed() -> None:
+    best_first = iter([Span(0, 1), Span(1, 2), Span(2, 3)])
+    prune(best_first, most=2)
+    assert list(best_first) == [Span(2, 3)]

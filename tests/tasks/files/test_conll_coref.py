@@ -38,6 +38,11 @@ def test_words_sentences_and_chains_are_read(tmp_path: Path) -> None:
     assert document.place == f"{path}, line 1"
 
 
+def test_brackets_and_slashes_are_read_as_running_text_has_them(tmp_path: Path) -> None:
+    [document] = read_conll_coref(write(tmp_path, "-LRB- -", "and\\/or -", "-RRB- -"))
+    assert document.words == ("(", "and/or", ")")
+
+
 def test_mentions_of_one_chain_may_be_within_one_another(tmp_path: Path) -> None:
     [document] = read_conll_coref(write(tmp_path, "a (1", "b (1", "c 1)", "d 1)"))
     assert document.clusters == ((Span(0, 4), Span(1, 3)),)

@@ -90,15 +90,19 @@ def test_empty_value_is_refused(tmp_path):
     )
 
 
-def test_file_without_the_tags_that_are_asked_for_is_refused(tmp_path):
-    assert message(tmp_path, row("1", "a", "_", "NN")) == (
-        "dev.conllu: has no upos tags, only '_'; take the other column"
+def test_first_word_without_the_tag_that_is_asked_for_is_refused(tmp_path):
+    rows = [row("1", "a", "DET", "DT"), row("2", "b", "_", "NN"), row("3", "c", "_", "NN")]
+    assert message(tmp_path, "\n".join(rows)) == (
+        "dev.conllu, line 2: 'b' has no upos tag, only '_'; give it one, or take the other column "
+        "(--label-column xpos)"
     )
 
 
-def test_word_whose_tag_is_not_specified_keeps_it_so(tmp_path):
-    contents = f"{row('1', 'a', 'X', '_')}\n{row('2', 'b', 'X', 'NN')}\n"
-    assert read_conllu(write(tmp_path, contents), tag="xpos")[0].tags == ("_", "NN")
+def test_tags_of_the_other_column_may_be_left_open(tmp_path):
+    path = write(tmp_path, row("1", "a", "_", "NN"))
+    assert read_conllu(path, tag="xpos")[0].tags == ("NN",)
+    with pytest.raises(ElmoError, match=r"\(--label-column upos\)$"):
+        read_conllu(write(tmp_path, row("1", "a", "X", "_")), tag="xpos")
 
 
 def test_other_columns_cannot_be_asked_for(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.errors import ElmoError
+from elmokit.errors import ElmoError, ElmoWarning
 from elmokit.tasks.coref.documents import Document, Span
 from elmokit.tasks.files.gap import NEEDED, read_gap
 from elmokit.text.tokenizer import load_tokenizer
@@ -85,6 +85,21 @@ def test_what_is_wrong_with_a_row_is_said_with_its_line(
 def test_another_table_is_refused_with_the_columns_that_are_needed(tmp_path: Path) -> None:
     message = refusal(write(tmp_path, ROW, names=("ID", "Text")))
     assert "line 1: has no column 'Pronoun'; a .tsv for coreference has the columns of" in message
+
+
+def test_columns_of_roles_are_refused_as_such_and_not_as_ragged_rows(tmp_path: Path) -> None:
+    path = tmp_path / "roles.tsv"
+    path.write_text("# sent_id = 1\n1\tShe\tPRP\tshe\t-\n2\tsleeps\tVBZ\tsleep\tsleep.01\n")
+    assert "line 1: has no column 'ID'; a .tsv for coreference" in refusal(path)
+
+
+def test_ragged_rows_are_left_out_where_that_is_wanted(tmp_path: Path) -> None:
+    path = write(tmp_path, ROW)
+    with path.open("a", encoding="utf-8") as file:
+        file.write("test-2\tonly two\n")
+    assert "line 3" in refusal(path)
+    with pytest.warns(ElmoWarning, match="1 such row left out"):
+        assert len(read_gap(path, load_tokenizer("default"), skip_bad_rows=True)) == 1
 
 
 def test_a_header_alone_is_refused(tmp_path: Path) -> None:

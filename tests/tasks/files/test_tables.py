@@ -199,11 +199,39 @@ def test_unusual_names_are_asked_for(tmp_path):
     )
     assert message(tmp_path, "a.jsonl", '{"label": "x", "body": "a"}') == (
         "a.jsonl, line 1: there is no column that usually holds the text among 'label', 'body'; "
-        "name it (--text-column), or say that the first line names no columns (--no-header)"
+        'name it (--text-column), or write {"text": "…"}'
     )
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ('"words": ["New York", "City"]', ("New York", "City")),
+        ('"text": "a", "words": ["b", "c"]', ("b", "c")),
+        ('"text": "a b c", "words": 3', ("a", "b", "c")),
+        ('"text": "a", "Text": "b"', ("a",)),
+    ],
+)
+def test_words_go_before_the_text_that_they_are_of(tmp_path, other, words):
+    contents = f'{{"label": "x", "text": "z"}}\n{{"label": "x", {other}}}\n'
+    assert read_texts(write(tmp_path, "a.jsonl", contents))[1].words == words
+
+
+def test_json_lines_name_their_columns_whatever_is_said_of_a_header(tmp_path):
+    settings = TableSettings(header=False)
+    contents = '{"text": "a", "label": "x"}\n'
+    assert texts(tmp_path, "a.jsonl", contents, settings) == [("x", "a")]
+
+
+def test_no_break_space_may_be_a_word(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"label": "x", "text": ["a", "\u00a0"]}')
+    assert read_texts(path)[0].words == ("a", "\u00a0")
+
+
 def test_several_usual_names_are_asked_about(tmp_path):
+    assert message(tmp_path, "a.jsonl", '{"label": "x", "text": "a", "v2": "b"}').endswith(
+        "among 'label', 'text', 'v2'; name it (--text-column), or leave the others out"
+    )
     assert message(tmp_path, "a.csv", "label,text,sentence\nham,a,b\n").startswith(
         "a.csv, line 1: there is more than one column that may hold the text among 'label'"
     )
@@ -311,6 +339,7 @@ def test_name_that_says_nothing_needs_a_format(tmp_path):
     "header",
     [
         "label\tpremise\thypothesis",
+        "label\tfirst\tsecond",
         "gold_label\tsentence1\tsentence2",
         "gold_label\tSentence1\tSentence2",
         "entailment_judgment\tsentence_A\tsentence_B",
