@@ -22,8 +22,8 @@ HEADER_OPTION = click.option(
 SKIP_OPTION = click.option(
     "--skip-bad-rows",
     is_flag=True,
-    help="Of CSV and TSV: leave out rows with more or fewer fields than columns; of SQuAD's JSON: "
-    "questions whose answer is not where the file says.",
+    help="Leave out rows of CSV and TSV with more or fewer fields than columns, and, in SQuAD's "
+    "JSON of labelled questions, those whose answer is not where the file says.",
 )
 
 

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Of srl: what this trained task (pos) tags as a verb is a predicate.",
 )
-@click.option("-o", "--output", metavar="OUT.jsonl", help="Where the answers go (standard output).")
+@click.option(
+    "-o", "--output", metavar="OUT.jsonl", help="Where the JSON lines go (standard output)."
+)
 @click.option("--force", is_flag=True, help="Replace OUT.jsonl.")
 @click.option(
     "--as",

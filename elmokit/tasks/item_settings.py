@@ -95,9 +95,8 @@ def format_of(name: str | Path, trained: Format | None = None) -> ItemFormat:
     """
     if suffix(name) in LABELLED:
         raise InputError(
-            f"{name}: is a file of labelled examples by its name, and predictions are of raw text, "
-            "or of JSON lines (.jsonl) with text or words; say that it is text (--format text), or "
-            "measure with elmo task evaluate"
+            f"{name}: is a file of labelled examples by its name; measure with elmo task evaluate, "
+            "give raw text or a table (.csv, .tsv, .jsonl) to predict, or say what it is (--format)"
         )
     if suffix(name) in SUFFIXES:
         return SUFFIXES[suffix(name)]

@@ -19,6 +19,8 @@ from elmokit.tasks.task import AnyTask
 from elmokit.tasks.watcher import Watcher
 from elmokit.text.tokenizer import load_tokenizer
 
+FEW = 5
+"""Examples that are too few to choose an epoch by."""
 MANY_LABELS = 5
 """Labels from which on it is odd that they are nearly as many as examples."""
 Files = str | Path | Sequence[str | Path]
@@ -82,7 +84,7 @@ def read_data(
             f"there are nearly as many labels, {len(task.labels):,}, as examples: is the column of "
             "the label the right one? --label-column names another"
         )
-    labels = f"; {counted(len(task.labels), 'label')}" if len(task.labels) else ""
+    labels = f"; {task.labels_said()}" if len(task.labels) else ""
     watcher.note(
         f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev"
         f"{f', {len(data.test):,} for test' if data.test else ''}{labels}"
@@ -96,8 +98,8 @@ def check_left(kind: type[AnyTask], examples: Sequence[AnyExample], found: int) 
         kind.labels_of(examples)
     except InputError as error:
         raise InputError(
-            f"of {counted(found, 'example')} {len(examples):,} are left to train on, all with one "
-            "label; give more examples, a dev file (--dev) so that none are held out, or a larger "
+            f"left to train on, of {counted(found, 'example')}: {len(examples):,}, with one label; "
+            "give more examples, a dev file (--dev) so that none are held out, or a larger "
             "--fraction"
         ) from error
 
@@ -118,7 +120,8 @@ def held_out(
     """Training data, and a fixed tenth of it to serve as dev."""
     groups = [kind.group_of(each) for each in examples]
     kept, held = hold_out([n if group is None else group for n, group in enumerate(groups)])
-    watcher.note(f"no dev file: {len(held):,} of the training examples, a tenth, are held out")
+    few = "; so few say little: give a dev file (--dev)" if len(held) < FEW else ""
+    watcher.note(f"no dev file: held out of the training examples, a tenth: {len(held):,}{few}")
     return [examples[number] for number in kept], [examples[number] for number in held]
 
 

@@ -17,6 +17,8 @@ from elmokit.tasks.results import CONFUSION, CURVES, MIX, REPORT, RESULTS
 from elmokit.tasks.saved_task import BILM, CONFIG, FORMAT, LABELS, STATIC, WEIGHTS
 
 LOCK = ".lock"
+LEFT = (METRICS,)
+"""What a run may leave behind that was killed before its first checkpoint."""
 WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION)
 
 
@@ -47,9 +49,24 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
     there = (folder / CONFIG).exists()
     if (there and not is_task(folder)) or (saved and not there and not is_unfinished_task(folder)):
         raise InputError(f"{folder}: holds something else, not a task; choose another --output")
+    if not saved and not there:
+        check_has_nothing_of_others(folder)
     if (saved or there) and not resume and not force:
         raise InputError(
             f"{folder}: already holds a run; go on with --resume, replace it with --force, or "
+            "choose another --output"
+        )
+
+
+def check_has_nothing_of_others(folder: Path) -> None:
+    """Refuse a folder without a run in which files stand where those of a run would."""
+    names = [name for name in (*WRITTEN, BILM) if name not in LEFT and (folder / name).exists()]
+    checkpoints = folder / CHECKPOINTS
+    if checkpoints.exists() and not (checkpoints.is_dir() and not any(checkpoints.iterdir())):
+        names.append(CHECKPOINTS)
+    if names:
+        raise InputError(
+            f"{folder}: has {names[0]}, which no task's run wrote, and which would be replaced; "
             "choose another --output"
         )
 

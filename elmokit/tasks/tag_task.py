@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from elmokit.errors import InputError
+from elmokit.plurals import counted
 from elmokit.tasks.examples import TaggedSentence
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.predictions import TagPrediction, as_bio, entities_of
@@ -61,6 +62,12 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
     def entities(self) -> bool:
         """Whether tags are those of entities."""
         return are_entities(self.labels.names)
+
+    def labels_said(self) -> str:
+        """How many tags there are, or types of entities: how a tagger writes these is its own."""
+        if not self.entities:
+            return counted(len(self.labels), "tag")
+        return f"{counted(len(self.types) - 1, 'type')} of entities"
 
     @property
     def types(self) -> Labels:

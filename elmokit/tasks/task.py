@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from torch import Tensor, nn
 
 from elmokit.errors import InputError
+from elmokit.plurals import counted
 from elmokit.tasks.config import FilesConfig, Kind, TaskConfig
 from elmokit.tasks.examples import AnyExample, Words, is_word
 from elmokit.tasks.files.column_settings import after_training, file_settings
@@ -61,6 +62,10 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
     def __init__(self, config: TaskConfig, labels: Labels) -> None:
         self.config = config
         self.labels = labels
+
+    def labels_said(self) -> str:
+        """How many labels there are, for people."""
+        return counted(len(self.labels), "label")
 
     @classmethod
     def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[AnExample]:

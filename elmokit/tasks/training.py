@@ -123,7 +123,8 @@ class Trainer:
         """Score dev, keep the model if it is the best so far, and save."""
         progress, began = self.progress, time.monotonic()
         found = score(self.task, self.model, self.dev)
-        better = found.main > progress.best
+        # Of epochs that score 0 the last one has learnt most.
+        better = found.main > progress.best or found.main == progress.best == 0
         # A score of 0 is where taggers begin: they find no entity at all for some epochs.
         waited = not better and progress.best > 0
         seconds = progress.seconds - progress.epoch_started
@@ -154,7 +155,7 @@ class Trainer:
         self.save(best=better)
         scoring = progress.seconds_scoring + time.monotonic() - began
         self.progress = self.progress._replace(seconds_scoring=scoring)
-        self.watcher.epoch(EpochReport(epoch, loss, found, better, seconds))
+        self.watcher.epoch(EpochReport(epoch, loss, found, better and found.main > 0, seconds))
 
     def over(self) -> bool:
         """Whether all epochs are done, or patience has run out."""

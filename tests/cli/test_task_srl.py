@@ -105,12 +105,14 @@ def test_what_tags_no_verbs_is_no_tagger(elmo: Elmo, folders: Folders, text: str
         assert f"the tagger is a task of kind {kind} without a tag for verbs" in message
 
 
+@pytest.mark.filterwarnings("default::elmokit.errors.ElmoWarning")
 def test_a_text_without_the_predicates_that_are_named_is_shown_as_it_is(
     elmo: Elmo, folders: Folders, text: str
 ) -> None:
-    flags = ("--predicates", "nowhere", "--as", "text", "--quiet")
-    code, out, _ = elmo("task", "predict", folders.roles, text, *flags)
+    flags = ("--predicates", "nowhere", "--as", "text")
+    code, out, err = elmo("task", "predict", folders.roles, text, *flags)
     assert code == 0
+    assert "the predicate 'nowhere' occurs nowhere" in err
     assert all(line and "[V" not in line for line in out.splitlines())
     assert out
 

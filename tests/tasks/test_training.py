@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -449,6 +450,16 @@ def test_what_is_left_includes_the_scoring_of_dev(
     second = next(report for report in told.steps if report.epoch == 2)
     assert 2 * slow < second.seconds_left
     assert slow < told.steps[-1].seconds_left < 2 * slow
+
+
+def test_of_epochs_that_score_nothing_the_last_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "score", lambda *given: SimpleNamespace(main=0.0))
+    told = Listening()
+    result = train(tmp_path, "spam", SHORT, watcher=told)
+    assert result.progress.best_epoch == 3
+    assert not any(report.best for report in told.epochs)
 
 
 def test_seconds_are_those_of_all_sittings(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def read_squad(
             passages.append(passage)
     if left_out:
         warnings.warn(
-            f"{left_out[0]}; {counted(len(left_out), 'such question')} left out",
+            f"{left_out[0]}; {counted(len(left_out), 'bad question')} left out",
             ElmoWarning,
             stacklevel=2,
         )

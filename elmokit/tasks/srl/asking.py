@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any
 
-from elmokit.errors import InputError
+from elmokit.errors import ElmoWarning, InputError
 from elmokit.tasks.items import Item
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.srl.propositions import WithPredicates
@@ -21,6 +22,10 @@ def about_words(items: Sequence[Item], words: Sequence[str]) -> list[Item]:
     named = [word.strip() for word in words if word.strip()]
     if not named:
         raise InputError("--predicates has no words; name some with commas between them")
+    texts = [str(item.asked).casefold() for item in items]
+    for word in named:
+        if not any(word.casefold() in text for text in texts):
+            warnings.warn(f"the predicate {word!r} occurs nowhere", ElmoWarning, stacklevel=2)
     return [_about(item, named) for item in items]
 
 

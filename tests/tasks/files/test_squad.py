@@ -95,7 +95,7 @@ def test_a_bad_question_is_refused_or_left_out(
     path = write_squad(tmp_path / "a.json", changed(name, value))
 
     assert told in refusal(path)
-    with pytest.warns(ElmoWarning, match=r"question q1: .*; 1 such question left out$"):
+    with pytest.warns(ElmoWarning, match=r"question q1: .*; 1 bad question left out$"):
         [passage] = read_squad(path, DefaultTokenizer(), skip_bad_questions=True)
     assert [question.id for question in passage.questions] == ["q2"]
 
