@@ -208,7 +208,9 @@ def with_predicates(
 
     if tagger is not None:
         return about_verbs(items, TrainedTask.load(tagger, device=device), trained.tokenizer)
-    return items if predicates is None else about_words(items, predicates.split(","))
+    if predicates is not None:
+        return about_words(items, predicates.split(","), trained.tokenizer)
+    return items
 
 
 def write(lines: Iterator[str], output: str | None) -> None:

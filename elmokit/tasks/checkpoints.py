@@ -36,7 +36,7 @@ class Progress(NamedTuple):
     words: int = 0  # in all
     seconds: float = 0.0  # of training alone: scoring and saving are not counted
     epoch_started: float = 0.0  # the seconds at which the epoch under way began
-    seconds_scoring: float = 0.0  # after the epochs that are done: dev is scored, and all saved
+    seconds_scoring: float = 0.0  # dev, after the epochs that are done
     seconds_in_all: float = 0.0  # of all sittings up to the last checkpoint, reading included
     rate: float = 1.0  # what the learning rates are multiplied by
     best: float = -math.inf  # score on dev

@@ -73,7 +73,7 @@ def read_data(
     part = fixed_part(len(examples), config.training.fraction)
     examples = [examples[number] for number in part]
     if len(examples) < found:
-        check_left(kind, examples, found)
+        check_left(kind, examples, found, held=dev is None)
     data = Data(
         task.for_training(task.prepare(examples)),
         task.prepare(dev_examples),
@@ -92,15 +92,15 @@ def read_data(
     return task, data
 
 
-def check_left(kind: type[AnyTask], examples: Sequence[AnyExample], found: int) -> None:
-    """Refuse to train on what is left of the examples if it has one label alone."""
+def check_left(kind: type[AnyTask], examples: Sequence[AnyExample], found: int, held: bool) -> None:
+    """Refuse to train on what is left of the examples if nothing can be learnt from it."""
     try:
         kind.labels_of(examples)
     except InputError as error:
+        dev = "a dev file (--dev) so that none are held out, " if held else ""
         raise InputError(
-            f"left to train on, of {counted(found, 'example')}: {len(examples):,}, with one label; "
-            "give more examples, a dev file (--dev) so that none are held out, or a larger "
-            "--fraction"
+            f"left to train on, of {counted(found, 'example')}: {len(examples):,}, too few; "
+            f"give more examples, {dev}or a larger --fraction ({error})"
         ) from error
 
 

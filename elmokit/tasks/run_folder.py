@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from elmokit.errors import InputError
-from elmokit.formats.checkpoints import Checkpoints
+from elmokit.errors import FormatError, InputError
+from elmokit.formats.checkpoints import LEFTOVERS, Checkpoints
 from elmokit.formats.files import claim, disk_errors
 from elmokit.formats.json_files import read_object
-from elmokit.formats.metrics_log import METRICS
+from elmokit.formats.metrics_log import METRICS, read_metrics
 from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.results import CONFUSION, CURVES, MIX, REPORT, RESULTS
 from elmokit.tasks.saved_task import BILM, CONFIG, FORMAT, LABELS, STATIC, WEIGHTS
 
 LOCK = ".lock"
-LEFT = (METRICS,)
-"""What a run may leave behind that was killed before its first checkpoint."""
 WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION)
 
 
@@ -59,16 +57,37 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
 
 
 def check_has_nothing_of_others(folder: Path) -> None:
-    """Refuse a folder without a run in which files stand where those of a run would."""
-    names = [name for name in (*WRITTEN, BILM) if name not in LEFT and (folder / name).exists()]
-    checkpoints = folder / CHECKPOINTS
-    if checkpoints.exists() and not (checkpoints.is_dir() and not any(checkpoints.iterdir())):
+    """Refuse a folder without a run in which files stand where those of a run would.
+
+    What a run leaves that was killed before its first checkpoint was whole is not in the way.
+    """
+    names = [name for name in (*WRITTEN, BILM) if name != METRICS and (folder / name).exists()]
+    if not are_of_a_task(folder / METRICS):
+        names.append(METRICS)
+    if not is_cut_short(folder / CHECKPOINTS):
         names.append(CHECKPOINTS)
     if names:
         raise InputError(
             f"{folder}: has {names[0]}, which no task's run wrote, and which would be replaced; "
             "choose another --output"
         )
+
+
+def are_of_a_task(metrics: Path) -> bool:
+    """Whether all lines of a file are a task's metrics; there may be none, or no file."""
+    if not metrics.exists():
+        return True
+    try:
+        return all(line.get("kind") in ("train", "dev") for line in read_metrics(metrics))
+    except FormatError:
+        return False
+
+
+def is_cut_short(checkpoints: Path) -> bool:
+    """Whether a folder has nothing but beginnings of checkpoints; there may be no folder."""
+    if not checkpoints.exists():
+        return True
+    return checkpoints.is_dir() and all(path.match(LEFTOVERS) for path in checkpoints.iterdir())
 
 
 def is_task(folder: Path) -> bool:
@@ -88,7 +107,10 @@ def clear(folder: Path) -> None:
         return  # files of the same names are somebody else's
     with disk_errors(folder, "removed"):
         for name in WRITTEN:
-            (folder / name).unlink(missing_ok=True)
-        for name in (CHECKPOINTS, BILM):
+            if name != CONFIG:
+                (folder / name).unlink(missing_ok=True)
+        for name in (BILM, CHECKPOINTS):
             if (folder / name).exists():
                 shutil.rmtree(folder / name)
+        # Last: cut short before, this is a run yet, and can be removed once more.
+        (folder / CONFIG).unlink(missing_ok=True)

@@ -134,6 +134,7 @@ class Trainer:
             loss=0.0,
             examples=0,
             epoch_started=progress.seconds,
+            seconds_scoring=progress.seconds_scoring + time.monotonic() - began,
             rate=progress.rate * self.training.rate_factor if waited else progress.rate,
             best=found.main if better else progress.best,
             best_epoch=progress.epoch + 1 if better else progress.best_epoch,
@@ -153,8 +154,6 @@ class Trainer:
         )
         self.metrics.write(progress.step, "dev", {"epoch": epoch, "score": found.main})
         self.save(best=better)
-        scoring = progress.seconds_scoring + time.monotonic() - began
-        self.progress = self.progress._replace(seconds_scoring=scoring)
         self.watcher.epoch(EpochReport(epoch, loss, found, better and found.main > 0, seconds))
 
     def over(self) -> bool:

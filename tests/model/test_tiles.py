@@ -35,7 +35,8 @@ def processor(monkeypatch):
         monkeypatch.setattr(tiles, "ask_processor", lambda leaf, part: known[leaf])
 
     leave_out_undescribed_tiles.cache_clear()
-    monkeypatch.delenv(INSTRUCTIONS, raising=False)
+    monkeypatch.setenv(INSTRUCTIONS, "of before")  # so that it is put back afterwards
+    monkeypatch.delenv(INSTRUCTIONS)
     yield answers
     leave_out_undescribed_tiles.cache_clear()
 

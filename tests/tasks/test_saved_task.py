@@ -359,23 +359,26 @@ def test_a_run_of_pretraining_is_neither_replaced_nor_resumed(flag: str, tmp_pat
 
 
 @pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("name", ["results.json", "bilm/mine", "checkpoints/mine"])
+@pytest.mark.parametrize("name", ["results.json", "metrics.jsonl", "bilm/mine", "checkpoints/mine"])
 def test_a_folder_with_files_of_others_in_the_way_is_refused(
     name: str, force: bool, tmp_path: Path
 ) -> None:
     mine = tmp_path / "spam" / name
     mine.parent.mkdir(parents=True, exist_ok=True)
-    mine.write_text("mine")
+    mine.write_text('{"mine": 1}\n')
     with pytest.raises(InputError, match="which no task's run wrote, and which would be"):
         train(tmp_path, "spam", ONE_EPOCH, force=force)
-    assert mine.read_text() == "mine"
+    assert mine.read_text() == '{"mine": 1}\n'
 
 
 def test_files_that_are_not_in_the_way_stay(tmp_path: Path) -> None:
     mine = tmp_path / "spam" / "notes.txt"
     mine.parent.mkdir()
     mine.write_text("mine")
-    (tmp_path / "spam" / "checkpoints").mkdir()  # as a run leaves it that was killed at once
+    # As a run leaves it that was killed in its first save.
+    (tmp_path / "spam" / "checkpoints" / ".tmp-1-step-000000001").mkdir(parents=True)
+    line = {"step": 1, "kind": "train", "epoch": 1}
+    (tmp_path / "spam" / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     for force in (False, True):
         train(tmp_path, "spam", ONE_EPOCH, force=force)
     assert mine.read_text() == "mine"
@@ -469,7 +472,7 @@ def test_one_label_that_is_left_to_train_on_is_refused(
     path = tmp_path / "few.csv"
     rows = [f"{'ham' if n % 2 else 'spam'},we go {n}" for n in range(examples)]
     path.write_text("label,text\n" + "\n".join(rows) + "\n")
-    with pytest.raises(InputError, match=rf"^left to .* {examples} examples: 1, .*--dev"):
+    with pytest.raises(InputError, match=rf"^left to .* {examples} examples: 1, .*only the label"):
         read_data(config("spam", settings), path, None, None, Watcher())
 
 

@@ -17,14 +17,21 @@ OF_VERBS = "V"
 """What the tags of verbs begin with: VERB, VBZ, VVFIN."""
 
 
-def about_words(items: Sequence[Item], words: Sequence[str]) -> list[Item]:
-    """Items whose predicates are some words, wherever they occur, unless they have their own."""
+def about_words(items: Sequence[Item], words: Sequence[str], tokenizer: Tokenizer) -> list[Item]:
+    """Items whose predicates are some words, wherever they occur, unless they have their own.
+
+    Args:
+        items: Texts, or lists of words.
+        words: The predicates; those that occur nowhere are named in a warning.
+        tokenizer: That of the task which is asked.
+    """
     named = [word.strip() for word in words if word.strip()]
     if not named:
         raise InputError("--predicates has no words; name some with commas between them")
-    texts = [str(item.asked).casefold() for item in items]
+    sentences = chain.from_iterable(_sentences(item.asked, tokenizer) for item in items)
+    there = {str(word).lower() for sentence in sentences for word in sentence}
     for word in named:
-        if not any(word.casefold() in text for text in texts):
+        if word.lower() not in there:
             warnings.warn(f"the predicate {word!r} occurs nowhere", ElmoWarning, stacklevel=2)
     return [_about(item, named) for item in items]
 
