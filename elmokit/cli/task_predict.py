@@ -127,7 +127,7 @@ def predict(
     from elmokit.tasks.answer_lines import answer_lines
     from elmokit.tasks.item_settings import item_settings
     from elmokit.tasks.items import items_of
-    from elmokit.tasks.saved_task import config_of
+    from elmokit.tasks.task_folder import config_of
 
     check_asked(input_file, questions, predicates, tagger)
     if output is not None:

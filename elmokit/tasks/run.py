@@ -30,9 +30,10 @@ from elmokit.tasks.reports import mix_reports
 from elmokit.tasks.results import TaskResult, write_results
 from elmokit.tasks.run_data import Data, Files, as_list, check_files, read_data, read_static
 from elmokit.tasks.run_folder import check_folder, claimed, clear
-from elmokit.tasks.saved_task import TrainedTask, UsedBilm
+from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.task import AnyTask, TaskModel
+from elmokit.tasks.trained_bilm import UsedBilm
 from elmokit.tasks.training import Trainer
 from elmokit.tasks.watcher import Watcher
 from elmokit.token_vectors import check_device

@@ -14,7 +14,7 @@ from elmokit.formats.json_files import read_object
 from elmokit.formats.metrics_log import METRICS, read_metrics
 from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.results import CONFUSION, CURVES, MIX, REPORT, RESULTS
-from elmokit.tasks.saved_task import BILM, CONFIG, FORMAT, LABELS, STATIC, WEIGHTS
+from elmokit.tasks.task_folder import BILM, CONFIG, FORMAT, LABELS, STATIC, WEIGHTS
 
 LOCK = ".lock"
 WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION)

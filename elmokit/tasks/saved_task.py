@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from elmokit.embedder import Embedder
-from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.errors import InputError
 from elmokit.formats.fetch import Progress
-from elmokit.formats.files import disk_errors, sha256_of, write_atomically
-from elmokit.formats.json_files import read_object, write_object
+from elmokit.formats.files import disk_errors, sha256_of
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.tasks.bilm_reference import BilmReference
-from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.config import FilesConfig, TaskConfig
 from elmokit.tasks.evaluation import Evaluation, answers, evaluate
 from elmokit.tasks.examples import AnyExample
@@ -29,29 +24,30 @@ from elmokit.tasks.kinds import KINDS
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.layer_store import facts_of_bilm
 from elmokit.tasks.predictions import Prediction
-from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.task import AnyTask, TaskModel
+from elmokit.tasks.task_folder import (
+    BILM,
+    CONFIG,
+    FORMAT,
+    LABELS,
+    STATIC,
+    VERSION,
+    WEIGHTS,
+    checked_file,
+    load_weights,
+    read_config,
+    read_labels,
+    read_static,
+    task_config_of,
+    task_weights,
+    write_json,
+    write_weights,
+)
+from elmokit.tasks.trained_bilm import UsedBilm, load_trained_bilm
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 from elmokit.token_vectors import check_device
 
-FORMAT = "elmokit-task"
-VERSION = 1
-CONFIG = "config.json"
-LABELS = "labels.json"
-WEIGHTS = "weights.safetensors"
-STATIC = "static.json"
-BILM = "bilm"
-"""The folder of a biLM that was trained with the task."""
 ITEMS_AT_ONCE = 1000
-OF_BILM = "inputs.elmo.bilm."
-"""What the names of its weights begin with, which are not among the task's."""
-
-
-class UsedBilm(NamedTuple):
-    """The biLM of a task."""
-
-    embedder: Embedder
-    reference: BilmReference | None  # where it is; None where it was made in memory
 
 
 class TrainedTask:
@@ -111,10 +107,10 @@ class TrainedTask:
         """
         folder = Path(folder)
         values = read_config(folder)
-        config = _task_config(values, folder)
-        used = _load_bilm(values.get("bilm"), folder, bilm, device, progress)
-        static = _read_static(values, folder)
-        task = KINDS[config.kind](config, _read_labels(values, folder))
+        config = task_config_of(values, folder)
+        used = load_trained_bilm(values.get("bilm"), folder, bilm, device, progress)
+        static = read_static(values, folder)
+        task = KINDS[config.kind](config, read_labels(values, folder))
         # What was trained with the task is read as any biLM from now on.
         inputs = build_inputs(
             replace(config.inputs, finetune_bilm=False),
@@ -122,7 +118,7 @@ class TrainedTask:
             static,
         )
         model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
-        _load_weights(model, _checked(values, folder, WEIGHTS))
+        load_weights(model, checked_file(values, folder, WEIGHTS))
         return cls(
             task, model if device is None else model.to(check_device(device)), used, tokenizer
         )
@@ -135,9 +131,9 @@ class TrainedTask:
             (folder / CONFIG).unlink(missing_ok=True)
         static = self.model.inputs.static
         if static is not None:
-            _write_json(folder / STATIC, static.description(), indent=None)
-        _write_json(folder / LABELS, {"labels": list(self.labels.names)})
-        _write_weights(folder / WEIGHTS, task_weights(self.model))
+            write_json(folder / STATIC, static.description(), indent=None)
+        write_json(folder / LABELS, {"labels": list(self.labels.names)})
+        write_weights(folder / WEIGHTS, task_weights(self.model))
         written = [LABELS, WEIGHTS, *([] if static is None else [STATIC])]
         contents = {
             "format": FORMAT,
@@ -146,7 +142,7 @@ class TrainedTask:
             "bilm": None if self.bilm is None else self._write_bilm(self.bilm, folder),
             "sha256": {name: sha256_of(folder / name) for name in written},
         }
-        _write_json(folder / CONFIG, contents)
+        write_json(folder / CONFIG, contents)
 
     def _write_bilm(self, used: UsedBilm, folder: Path) -> dict[str, Any]:
         """Describe the biLM, and write it if it was trained with the task."""
@@ -238,188 +234,3 @@ class TrainedTask:
         if static is not None:
             words = {w for each in examples for words in each.sentences for w in words}
             static.look_up(words, progress)
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """Read config.json, refusing folders of other things in one line."""
-    path = folder / CONFIG
-    if not path.exists():
-        if (folder / CHECKPOINTS).is_dir():
-            raise InputError(f"{folder}: its training is not finished; go on with --resume")
-        raise InputError(f"{folder}: holds no trained task; train one: elmo task train")
-    values = read_object(path)
-    if values.get("format") != FORMAT:
-        raise FormatError(
-            f"{path}: format is {values.get('format')!r}, not {FORMAT!r}; "
-            "name a folder that elmo task train wrote"
-        )
-    version = values.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise FormatError(f"{path}: version is {version!r}; this elmokit reads version {VERSION}")
-    for name in ("sha256", "bilm"):
-        check_object(values, name, path)
-    check_object(values.get("bilm") or {}, "reference", path)
-    return values
-
-
-def check_object(values: Mapping[str, Any], name: str, path: Path) -> None:
-    """Refuse what is there and is no JSON object."""
-    if not isinstance(values.get(name), dict | None):
-        raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object: train anew")
-
-
-def config_of(folder: str | Path) -> TaskConfig:
-    """The settings of a trained task, without what it has learnt."""
-    folder = Path(folder)
-    return _task_config(read_config(folder), folder)
-
-
-def task_weights(model: TaskModel[Any]) -> dict[str, Tensor]:
-    """Everything but the biLM."""
-    return {
-        name: value for name, value in model.state_dict().items() if not name.startswith(OF_BILM)
-    }
-
-
-def _write_json(path: Path, values: Mapping[str, Any], indent: int | None = 2) -> None:
-    with write_atomically(path) as temporary:
-        write_object(values, temporary, indent=indent)
-
-
-def _write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    # safetensors wants each tensor in memory of its own, and lets only the owner read its file.
-    own = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
-    with write_atomically(path) as temporary:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        save_file(own, temporary, metadata={"format": "pt"})
-        temporary.chmod(mode)
-
-
-def _task_config(values: Mapping[str, Any], folder: Path) -> TaskConfig:
-    settings = values.get("task")
-    if not isinstance(settings, dict):
-        raise FormatError(f"{folder / CONFIG}: task is {settings!r}; it must be an object")
-    try:
-        return TaskConfig.from_dict(settings)
-    except ConfigError as error:
-        raise FormatError(f"{folder / CONFIG}: {error}") from error
-
-
-def _checked(values: Mapping[str, Any], folder: Path, name: str) -> Path:
-    """The path of a file, which must be the one that was written with config.json."""
-    path = folder / name
-    if not path.is_file():
-        raise FormatError(f"{path}: is missing; copy the folder again, or train anew")
-    if sha256_of(path) != (values.get("sha256") or {}).get(name):
-        raise FormatError(
-            f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
-            "copy the folder again, or train anew"
-        )
-    return path
-
-
-def _read_labels(values: Mapping[str, Any], folder: Path) -> Labels:
-    path = _checked(values, folder, LABELS)
-    names = read_object(path).get("labels")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FormatError(f"{path}: labels is {names!r}; it must be a list of names")
-    return Labels(tuple(names))
-
-
-def _read_static(values: Mapping[str, Any], folder: Path) -> StaticVectors | None:
-    if STATIC not in (values.get("sha256") or {}):
-        return None
-    return StaticVectors.from_description(read_object(_checked(values, folder, STATIC)))
-
-
-def _load_weights(model: TaskModel[Any], path: Path) -> None:
-    try:
-        with safe_open(path, framework="pt") as file:
-            weights = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train anew") from error
-
-
-def _load_bilm(
-    stored: object,
-    folder: Path,
-    given: BilmReference | Embedder | None,
-    device: str | torch.device | None,
-    progress: Progress | None,
-) -> UsedBilm | None:
-    """The biLM that the task was trained with, checked to be the same."""
-    if stored is None:
-        if given is not None:
-            raise InputError(f"{folder}: was trained without ELMo; give no model")
-        return None
-    about = cast(dict[str, Any], stored)
-    if isinstance(given, Embedder):
-        used = UsedBilm(given, None)
-    elif given is not None:
-        used = UsedBilm(given.load(device, progress, **_manner(about, folder)), given)
-    else:
-        used = _load_stored(about, folder, device, progress)
-    found = facts_of_bilm(used.embedder)
-    if found["model"] != about.get("sha256"):
-        raise InputError(
-            f"{folder}: was trained with another biLM than {_described(used.reference)}; "
-            "name its own (--model)"
-        )
-    for name in ("state", "precision"):
-        if found[name] != about.get(name):
-            raise InputError(
-                f"{folder}: was trained with a biLM whose {name} was {about.get(name)}, and "
-                f"{_described(used.reference)} has {found[name]}; load it likewise"
-            )
-    return used
-
-
-def _load_stored(
-    about: Mapping[str, Any],
-    folder: Path,
-    device: str | torch.device | None,
-    progress: Progress | None,
-) -> UsedBilm:
-    """The biLM from where it was in training."""
-    reference = _stored_reference(about, folder)
-    if reference.is_gone():
-        raise InputError(
-            f"{folder}: the biLM that it was trained with is no longer in {reference.model}; say "
-            "where it is now (--model)"
-        )
-    return UsedBilm(reference.load(device, progress, **_manner(about, folder)), reference)
-
-
-def _manner(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """How a biLM must read, beside what it is, for the same layers."""
-    try:
-        state, warm_runs = about["state"]
-        return {"state": state, "warm_runs": warm_runs, "precision": about["precision"]}
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(
-            f"{folder / CONFIG}: does not say in which state and precision the biLM was read; "
-            "train anew"
-        ) from error
-
-
-def _stored_reference(about: Mapping[str, Any], folder: Path) -> BilmReference:
-    if about.get("inside"):
-        return BilmReference(str(folder / BILM))
-    if about.get("reference") is None:
-        raise InputError(
-            f"{folder}: its biLM was made in memory and not saved; "
-            "give it again: TrainedTask.load(folder, bilm=embedder)"
-        )
-    try:
-        return BilmReference.from_dict(about["reference"])
-    except ConfigError as error:
-        raise FormatError(f"{folder / CONFIG}: reference: {error}") from error
-
-
-def _described(reference: BilmReference | None) -> str:
-    if reference is None:
-        return "the one given"
-    return "the bundled one" if reference.model is None else reference.model
