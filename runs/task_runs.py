@@ -1,7 +1,8 @@
 """The variants of the tables' tasks, and one run of any of them.
 
 A run that is done is not run again, under whichever name: its folder keeps the results, their
-settings, and where they were measured.
+settings, and where they were measured. One that is wanted with more epochs or more patience goes
+on.
 """
 
 from __future__ import annotations
@@ -106,7 +107,11 @@ def run_folder(row: str, name: str, settings: Settings, seed: int) -> Path:
         print(f"{row}, {name}, seed {seed}", file=sys.stderr, flush=True)
         folder = runs / f"{plain(name)}-{seed}"
         made_with = describe()  # before: a commit made meanwhile is not what is measured
-        train(ROWS[row], wanted, folder, anew=results_in(folder) is not None)
+        found = results_in(folder)
+        longer = found is not None and is_longer(wanted, found)
+        if longer:
+            made_with = made_in_turn(made_in(folder), made_with)
+        train(ROWS[row], wanted, folder, anew=found is not None and not longer)
         with write_atomically(folder / MADE) as temporary:
             temporary.write_text(made_with, encoding="utf-8")
     return folder
@@ -116,6 +121,11 @@ def made_in(folder: Path) -> str:
     """Where a run was made."""
     made = folder / MADE
     return made.read_text(encoding="utf-8") if made.exists() else "unknown"
+
+
+def made_in_turn(before: str, after: str) -> str:
+    """Where a run was made that went on."""
+    return before if before.endswith(after) else f"{before}, and from there on {after}"
 
 
 def done_before(runs: Path, wanted: TaskConfig) -> Path | None:
@@ -140,6 +150,15 @@ def is_of(results: Mapping[str, Any], wanted: TaskConfig) -> bool:
     except ConfigError:
         return False
     return comparable(made_with, made_with) == comparable(wanted, made_with)
+
+
+def is_longer(wanted: TaskConfig, results: Mapping[str, Any]) -> bool:
+    """Whether results are what the wanted run comes to as well, before it goes on."""
+    done = results["config"]["training"]
+    length = {name: done[name] for name in ("epochs", "patience")}
+    if any(getattr(wanted.training, name) < value for name, value in length.items()):
+        return False
+    return is_of(results, replace(wanted, training=replace(wanted.training, **length)))
 
 
 def comparable(config: TaskConfig, made_with: TaskConfig) -> TaskConfig:

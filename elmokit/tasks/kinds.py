@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from elmokit.tasks.config import Kind
-from elmokit.tasks.coref_task import CorefTask
-from elmokit.tasks.label_tasks import PairTask, TextTask
-from elmokit.tasks.reading_task import ReadingTask
-from elmokit.tasks.srl_task import SrlTask
-from elmokit.tasks.tag_task import TagTask
+from elmokit.tasks.coref.task import CorefTask
+from elmokit.tasks.labelling.tasks import PairTask, TextTask
+from elmokit.tasks.reading.task import ReadingTask
+from elmokit.tasks.srl.task import SrlTask
+from elmokit.tasks.tagging.task import TagTask
 from elmokit.tasks.task import AnyTask
 
 KINDS: dict[Kind, type[AnyTask]] = {

@@ -96,6 +96,23 @@ def test_a_run_of_other_settings_is_run_anew(trainings: Trainings) -> None:
     assert found.tests == (50.0,)
 
 
+def test_a_run_that_is_wanted_longer_goes_on_and_a_shorter_one_is_run_anew(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = task_runs.FOLDER / task_runs.version() / "sick" / "ELMo-1"
+    (folder / "checkpoints").mkdir(parents=True)
+    for epochs, patience in ((5, 3), (8, 3), (8, 4), (7, 5)):
+        monkeypatch.setattr(task_runs, "describe", lambda day=epochs: f"here, day {day}")
+        settings = {"training.epochs": epochs, "training.patience": patience}
+        found = task_runs.run_seeds("sick", "ELMo", settings, (1,))
+        if (epochs, patience) == (8, 4):
+            assert found.made == {"here, day 5, and from there on here, day 8"}
+
+    done = [(arguments["resume"], arguments["force"]) for _, _, arguments in trainings.asked]
+    assert done == [(True, False), (True, False), (True, False), (False, True)]
+    assert found.made == {"here, day 7"}
+
+
 def test_a_baseline_is_kept_apart_from_the_versions_of_the_bundled_model(
     trainings: Trainings,
 ) -> None:

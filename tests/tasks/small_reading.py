@@ -12,7 +12,7 @@ from tasks.small_tasks import BAD, FAST, GOOD, PLAIN, embedder
 
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.passages import Answer, Passage, Question
+from elmokit.tasks.reading.passages import Answer, Passage, Question
 from elmokit.tasks.results import TaskResult
 from elmokit.tasks.run import train_task
 

@@ -15,7 +15,7 @@ from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.checkpoints import Progress, fingerprint_of, learnt, put_back, take
 from elmokit.tasks.examples import TextExample
 from elmokit.tasks.inputs import TaskInputs
-from elmokit.tasks.label_tasks import TextTask
+from elmokit.tasks.labelling.tasks import TextTask
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.scores import Accuracy
 from elmokit.tasks.static_vectors import StaticVectors

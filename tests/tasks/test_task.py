@@ -11,9 +11,9 @@ from elmokit.errors import InputError
 from elmokit.tasks.config import FilesConfig
 from elmokit.tasks.examples import PairExample, TaggedSentence, TextExample
 from elmokit.tasks.kinds import KINDS
-from elmokit.tasks.label_tasks import PairTask, TextTask
+from elmokit.tasks.labelling.tasks import PairTask, TextTask
 from elmokit.tasks.labels import Labels
-from elmokit.tasks.tag_task import TagTask, types_of
+from elmokit.tasks.tagging.task import TagTask, types_of
 from elmokit.tasks.task import AnyTask, words_of
 from elmokit.text.tokenizer import load_tokenizer
 

@@ -18,7 +18,7 @@ from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.plurals import counted
 from elmokit.tasks.files.lines import ENCODING, read_text
 from elmokit.tasks.labels import shown
-from elmokit.tasks.passages import Answer, Passage, Question, read_passage, words_between
+from elmokit.tasks.reading.passages import Answer, Passage, Question, read_passage, words_between
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 

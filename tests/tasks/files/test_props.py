@@ -11,7 +11,7 @@ from elmokit.errors import ElmoError
 from elmokit.tasks.config import FilesConfig
 from elmokit.tasks.files.props import read_props
 from elmokit.tasks.srl.propositions import Proposition
-from elmokit.tasks.srl_task import SrlTask
+from elmokit.tasks.srl.task import SrlTask
 from elmokit.tasks.tags import Span
 from elmokit.text.tokenizer import load_tokenizer
 

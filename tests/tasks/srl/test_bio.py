@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmokit.tasks.crf import chain_of, viterbi
 from elmokit.tasks.srl.bio import best_bio_tags
+from elmokit.tasks.tagging.crf import chain_of, viterbi
 from elmokit.tasks.tags import allowed_transitions, scheme_tags
 
 NAMES = scheme_tags(["A", "B"], "BIO")  # O, B-A, I-A, B-B, I-B

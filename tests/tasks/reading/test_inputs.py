@@ -5,9 +5,9 @@ from tasks.small_reading import passage
 
 from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.inputs import TaskInputs
-from elmokit.tasks.passages import Question
-from elmokit.tasks.reading_inputs import Piece, parts_of, reading_of, window_vectors
-from elmokit.tasks.reading_spans import Window
+from elmokit.tasks.reading.inputs import Piece, parts_of, reading_of, window_vectors
+from elmokit.tasks.reading.passages import Question
+from elmokit.tasks.reading.spans import Window
 
 TEXT = passage("a bb ccc", "d", "ee a f")
 OTHER = passage("a bb ccc", "g")

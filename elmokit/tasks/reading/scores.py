@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from elmokit.errors import InputError
 from elmokit.plurals import counted
-from elmokit.tasks.passages import Question
+from elmokit.tasks.reading.passages import Question
 from elmokit.tasks.scores import aligned
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")

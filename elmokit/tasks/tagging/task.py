@@ -16,7 +16,7 @@ from elmokit.tasks.examples import TaggedSentence
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.predictions import TagPrediction, as_bio, entities_of
 from elmokit.tasks.scores import Accuracy, Score, score_spans, score_words
-from elmokit.tasks.tagger import Tagger
+from elmokit.tasks.tagging.tagger import Tagger
 from elmokit.tasks.tags import (
     OUTSIDE,
     Scheme,

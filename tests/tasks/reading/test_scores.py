@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.passages import Answer, Question
-from elmokit.tasks.squad_scores import best_match, normalised, question_word, score_answers
+from elmokit.tasks.reading.passages import Answer, Question
+from elmokit.tasks.reading.scores import best_match, normalised, question_word, score_answers
 
 
 def asked(words: str, *answers: str) -> Question:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmokit.tasks.passages import Answer, Question, words_between
-from elmokit.tasks.reading_spans import (
+from elmokit.tasks.reading.passages import Answer, Question, words_between
+from elmokit.tasks.reading.spans import (
     SpanScores,
     Window,
     best_spans,

@@ -14,7 +14,7 @@ from tasks.small_words import (
 from torch.nn import functional
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.classifier import Pool, PooledClassifier
+from elmokit.tasks.labelling.classifier import Pool, PooledClassifier
 from elmokit.tasks.word_vectors import Sizes, WordVectors
 
 POOLS: list[Pool] = ["mean", "max"]

@@ -12,8 +12,8 @@ from tasks.small_words import (
 )
 from torch import Tensor
 
-from elmokit.tasks.reader import Reader, TrilinearSimilarity, attend_where
-from elmokit.tasks.reading_spans import SpanScores, shared_loss
+from elmokit.tasks.reading.reader import Reader, TrilinearSimilarity, attend_where
+from elmokit.tasks.reading.spans import SpanScores, shared_loss
 from elmokit.tasks.word_vectors import Sizes
 
 TEXTS, ASKED = (5, 1, 7), (3, 1, 2, 4)

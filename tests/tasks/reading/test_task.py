@@ -18,14 +18,15 @@ from tasks.small_reading import (
 from tasks.small_tasks import Interrupting, Listening, draw_nothing, embedder, weights
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks import reading_task
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.inputs import build_inputs
 from elmokit.tasks.labels import Labels
-from elmokit.tasks.passages import Passage, Question
-from elmokit.tasks.reader import Reader
-from elmokit.tasks.reading_inputs import reading_of
-from elmokit.tasks.reading_task import AnswerPrediction, ReadingTask, right_words
+from elmokit.tasks.reading import task as reading_task
+from elmokit.tasks.reading.inputs import reading_of
+from elmokit.tasks.reading.passages import Passage, Question
+from elmokit.tasks.reading.predictions import AnswerPrediction
+from elmokit.tasks.reading.reader import Reader
+from elmokit.tasks.reading.task import ReadingTask, right_words
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.task import TaskModel
 from elmokit.text.tokenizer import DefaultTokenizer, load_tokenizer

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from elmokit.tasks.examples import Words
 from elmokit.tasks.inputs import TaskInputs, at_each_word
-from elmokit.tasks.passages import Passage, Question
-from elmokit.tasks.reading_spans import Window
+from elmokit.tasks.reading.passages import Passage, Question
+from elmokit.tasks.reading.spans import Window
 from elmokit.tasks.word_vectors import WordVectors
 
 

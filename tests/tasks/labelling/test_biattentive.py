@@ -14,7 +14,7 @@ from tasks.small_words import (
 from torch.nn import functional
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.biattentive import BiattentiveClassifier, Maxout
+from elmokit.tasks.labelling.biattentive import BiattentiveClassifier, Maxout
 from elmokit.tasks.word_vectors import Sizes
 
 

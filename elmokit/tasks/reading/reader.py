@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.config import check_number, check_size
-from elmokit.tasks.reading_spans import SpanScores
+from elmokit.tasks.reading.spans import SpanScores
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
 from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
 

@@ -12,16 +12,16 @@ from tasks.small_srl import LEARNING, sentence, srl_config, train_srl, write_rol
 from tasks.small_tasks import Interrupting, draw_nothing, embedder, message_of, untrained, weights
 
 from elmokit.errors import StoppedError
-from elmokit.tasks import srl_task
 from elmokit.tasks.batches import size_of
 from elmokit.tasks.evaluation import evaluate
 from elmokit.tasks.files.lines import Line
 from elmokit.tasks.item_settings import ItemSettings
 from elmokit.tasks.items import items_of
 from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.srl import task as srl_task
 from elmokit.tasks.srl.predictions import FoundArgument, FoundPredicate, RolePrediction
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
-from elmokit.tasks.srl_task import RoleGuess, SrlTask
+from elmokit.tasks.srl.task import RoleGuess, SrlTask
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT = load_tokenizer("default")

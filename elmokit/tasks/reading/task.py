@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +17,12 @@ from elmokit.tasks.config import FilesConfig, TaskConfig
 from elmokit.tasks.files.column_settings import fixed_format_of
 from elmokit.tasks.files.squad import read_squad
 from elmokit.tasks.labels import Labels
-from elmokit.tasks.passages import Passage, Question, read_passage
-from elmokit.tasks.reader import Reader
-from elmokit.tasks.reading_inputs import Piece, Reading, reading_of
-from elmokit.tasks.reading_spans import (
+from elmokit.tasks.reading.inputs import Piece, Reading, reading_of
+from elmokit.tasks.reading.passages import Passage, Question, read_passage
+from elmokit.tasks.reading.predictions import AnswerPrediction
+from elmokit.tasks.reading.reader import Reader
+from elmokit.tasks.reading.scores import AnswerScore, score_answers
+from elmokit.tasks.reading.spans import (
     SpanScores,
     Window,
     WordSpan,
@@ -30,7 +32,6 @@ from elmokit.tasks.reading_spans import (
     windows_of,
     windows_without,
 )
-from elmokit.tasks.squad_scores import AnswerScore, score_answers
 from elmokit.tasks.task import Given, Task, TaskModel, words_of
 from elmokit.tasks.word_vectors import Sizes
 from elmokit.text.characters import short
@@ -40,26 +41,6 @@ MOST_QUESTIONS = 10
 """Questions about one text that are read together: those of a book would fill the memory."""
 WORDS_AT_ONCE = 16384
 """Words of windows that are only read at once, each counted for every question about it."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPrediction:
-    """The answer to a question: text[start:end] of what was asked about."""
-
-    answer: str
-    start: int
-    end: int
-    probability: float
-    """Among all spans of words that could be answers."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return {
-            "answer": self.answer,
-            "start": self.start,
-            "end": self.end,
-            "probability": self.probability,
-        }
 
 
 class Candidate(NamedTuple):

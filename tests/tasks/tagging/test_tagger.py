@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.tagger import Tagger
+from elmokit.tasks.tagging.tagger import Tagger
 from elmokit.tasks.word_vectors import Sizes
 
 TAGS = 3

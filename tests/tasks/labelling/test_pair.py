@@ -13,7 +13,7 @@ from tasks.small_words import (
 from torch.nn import functional
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.pair import PairNetwork
+from elmokit.tasks.labelling.pair import PairNetwork
 from elmokit.tasks.word_vectors import Sizes, WordVectors
 
 FIRST = (4, 0, 1, 6, 2, 0)

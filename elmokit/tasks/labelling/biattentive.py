@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from elmokit.config import check_choice, check_number, check_size
 from elmokit.tasks.config import Dense
-from elmokit.tasks.pooling import attend, pool_max, pool_mean, pool_min
+from elmokit.tasks.labelling.pooling import attend, pool_max, pool_mean, pool_min
 from elmokit.tasks.recurrent import BidirectionalLSTM
 from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from elmokit.tasks.config import Tables
 
-SMALL_COREF: dict[str, dict[str, Any]] = {
+SMALL_COREF: Tables = {
     "inputs": {"characters": True, "elmo_dropout": 0.3, "dropout": 0.3, "mix_penalty": 0.001},
     "network": {"name": "coref", "hidden": 100, "dropout": 0.3},
     "coref": {
@@ -14,9 +14,9 @@ SMALL_COREF: dict[str, dict[str, Any]] = {
         "scorer_size": 100,
         "mention_loss": 1.0,
     },
-    "training": {"epochs": 12, "patience": 3, "batch_tokens": 1024, "batch_examples": 16},
+    "training": {"epochs": 16, "patience": 5, "batch_tokens": 1024, "batch_examples": 16},
 }
-PAPER_COREF: dict[str, dict[str, Any]] = {
+PAPER_COREF: Tables = {
     "inputs": {"characters": True, "dropout": 0.5},
     "network": {"name": "coref", "hidden": 200, "dropout": 0.2},
     "coref": {"antecedents": 250},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmokit.tasks.crf import LinearChainCRF, chain_of, check_allowed, viterbi
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
+from elmokit.tasks.tagging.crf import LinearChainCRF, chain_of, check_allowed, viterbi
 from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
 
 

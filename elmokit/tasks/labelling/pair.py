@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmokit.config import check_number, check_size
-from elmokit.tasks.pooling import attend, pool_max, pool_mean
+from elmokit.tasks.labelling.pooling import attend, pool_max, pool_mean
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
 from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
 

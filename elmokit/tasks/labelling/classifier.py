@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from elmokit.config import check_choice, check_number, check_size
 from elmokit.tasks.config import Pool
-from elmokit.tasks.pooling import pool_max, pool_mean
+from elmokit.tasks.labelling.pooling import pool_max, pool_mean
 from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from elmokit.tasks.config import Tables
 
-SMALL_READER: dict[str, dict[str, Any]] = {
+SMALL_READER: Tables = {
     # The network itself drops what it reads.
     "inputs": {"characters": True, "elmo_dropout": 0.2, "mix_penalty": 0.001},
     "network": {"name": "reader", "hidden": 64, "dropout": 0.2, "answer_lstms": False},
     "training": {
-        "epochs": 5,
+        "epochs": 8,
         "patience": 2,
         "batch_tokens": 2048,
         "batch_examples": 16,
@@ -17,7 +17,7 @@ SMALL_READER: dict[str, dict[str, Any]] = {
         "rate_factor": 0.5,
     },
 }
-PAPER_READER: dict[str, dict[str, Any]] = {
+PAPER_READER: Tables = {
     "inputs": {"characters": True, "elmo": "both"},
     "network": {"name": "reader", "hidden": 90, "dropout": 0.2, "answer_lstms": False},
     "training": {

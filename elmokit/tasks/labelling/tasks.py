@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmokit.errors import InputError
-from elmokit.tasks.biattentive import BiattentiveClassifier
-from elmokit.tasks.classifier import PooledClassifier
 from elmokit.tasks.examples import PairExample, TextExample
+from elmokit.tasks.labelling.biattentive import BiattentiveClassifier
+from elmokit.tasks.labelling.classifier import PooledClassifier
+from elmokit.tasks.labelling.pair import PairNetwork
 from elmokit.tasks.labels import Labels
-from elmokit.tasks.pair import PairNetwork
 from elmokit.tasks.predictions import LabelPrediction
 from elmokit.tasks.scores import Accuracy, score_labels
 from elmokit.tasks.task import (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmokit.tasks.passages import Question
+from elmokit.tasks.reading.passages import Question
 
 WordSpan = tuple[int, int]
 """The first word, and the one after the last."""

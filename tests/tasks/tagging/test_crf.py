@@ -9,7 +9,7 @@ from tasks.small_words import no_default_device
 from torch import Tensor
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.crf import LinearChainCRF
+from elmokit.tasks.tagging.crf import LinearChainCRF
 
 EXACT = 1e-9
 TAGS = 3

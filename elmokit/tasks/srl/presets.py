@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from elmokit.tasks.config import Tables
 
-SMALL_SRL: dict[str, dict[str, Any]] = {
+SMALL_SRL: Tables = {
     "inputs": {"elmo_dropout": 0.3, "dropout": 0.1, "mix_penalty": 0.001},
     "network": {"name": "highway", "hidden": 100, "layers": 4, "dropout": 0.1},
     "training": {
-        "epochs": 8,
+        "epochs": 12,
         "patience": 3,
         "batch_tokens": 2048,
         "batch_examples": 32,
@@ -16,7 +16,7 @@ SMALL_SRL: dict[str, dict[str, Any]] = {
         "rate_factor": 0.5,
     },
 }
-PAPER_SRL: dict[str, dict[str, Any]] = {
+PAPER_SRL: Tables = {
     "inputs": {"static_trainable": True, "elmo_dropout": 0.1},
     "network": {"name": "highway", "hidden": 300, "layers": 8, "dropout": 0.1},
     "training": {

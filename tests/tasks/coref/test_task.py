@@ -18,15 +18,15 @@ from tasks.small_tasks import (
 )
 
 from elmokit.errors import ElmoWarning, InputError, StoppedError
-from elmokit.tasks import coref_task
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import FilesConfig, TaskConfig
+from elmokit.tasks.coref import task as coref_task
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span
 from elmokit.tasks.coref.gap import GapScore
 from elmokit.tasks.coref.metrics import CorefScore
 from elmokit.tasks.coref.predictions import CorefPrediction
-from elmokit.tasks.coref_task import CorefTask, mention_loss, read_words
+from elmokit.tasks.coref.task import CorefTask, mention_loss, read_words
 from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.results import TaskResult

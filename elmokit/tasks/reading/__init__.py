@@ -1,0 +1,1 @@
+"""Questions about a text, answered with words of it: BiDAF with self-attention."""

@@ -1,0 +1,1 @@
+"""A tag for each word: parts of speech, or entities."""
