@@ -51,6 +51,13 @@ def check_number(name: str, value: object, least: float = 0.0, below: float = ma
         raise ConfigError(f"{name} is {value!r}; it must be a number of at least {least:g}{upper}")
 
 
+def check_above_zero(name: str, value: object) -> None:
+    """Refuse anything but a number above 0."""
+    check_number(name, value)
+    if value == 0:
+        raise ConfigError(f"{name} is {value!r}; it must be above 0")
+
+
 def check_flag(name: str, value: object) -> None:
     """Refuse anything but true and false."""
     if not isinstance(value, bool):

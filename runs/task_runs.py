@@ -11,7 +11,8 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -106,14 +107,7 @@ def run_folder(row: str, name: str, settings: Settings, seed: int) -> Path:
     if folder is None:
         print(f"{row}, {name}, seed {seed}", file=sys.stderr, flush=True)
         folder = runs / f"{plain(name)}-{seed}"
-        made_with = describe()  # before: a commit made meanwhile is not what is measured
-        found = results_in(folder)
-        longer = found is not None and is_longer(wanted, found)
-        if longer:
-            made_with = made_in_turn(made_in(folder), made_with)
-        train(ROWS[row], wanted, folder, anew=found is not None and not longer)
-        with write_atomically(folder / MADE) as temporary:
-            temporary.write_text(made_with, encoding="utf-8")
+        train(ROWS[row], wanted, folder)
     return folder
 
 
@@ -123,9 +117,23 @@ def made_in(folder: Path) -> str:
     return made.read_text(encoding="utf-8") if made.exists() else "unknown"
 
 
-def made_in_turn(before: str, after: str) -> str:
-    """Where a run was made that went on."""
-    return before if before.endswith(after) else f"{before}, and from there on {after}"
+@contextmanager
+def noted(folder: Path, before: str | None = None) -> Iterator[None]:
+    """Note in a run's folder where it is made, a run that is stopped too.
+
+    Args:
+        folder: The run's.
+        before: Where what goes on was made.
+    """
+    where = describe()  # before: a commit made meanwhile is not what is measured
+    if before is not None:
+        where = before if before.endswith(where) else f"{before}, and from there on {where}"
+    try:
+        yield
+    finally:
+        if folder.exists():
+            with write_atomically(folder / MADE) as temporary:
+                temporary.write_text(where, encoding="utf-8")
 
 
 def done_before(runs: Path, wanted: TaskConfig) -> Path | None:
@@ -187,18 +195,30 @@ def version() -> str:
     return hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
 
 
-def train(row: Row, config: TaskConfig, folder: Path, anew: bool = False) -> None:
-    """One run, into its folder; one that was stopped goes on, if it was of the same settings.
+def train(row: Row, config: TaskConfig, folder: Path) -> None:
+    """One run, into its folder.
 
-    Args:
-        row: The data.
-        config: All settings.
-        folder: Where it goes.
-        anew: Replace what the folder holds.
+    One that was stopped goes on, and so does one that was shorter, if all other settings are the
+    same; any other is replaced.
     """
+    found = results_in(folder)
+    if (folder / CHECKPOINTS).exists() and (found is None or is_longer(config, found)):
+        try:
+            with noted(folder, made_in(folder)):
+                run(row, config, folder, resume=True)
+            return
+        except ConfigError:
+            pass  # what was stopped was of other settings
+    with noted(folder):
+        run(row, config, folder, force=folder.exists())
+
+
+def run(
+    row: Row, config: TaskConfig, folder: Path, *, resume: bool = False, force: bool = False
+) -> None:
+    """Train on the data of a row."""
     keep_large_blocks()  # as `elmo task train` does
     shown = Shown(quiet=False)
-    resume = not anew and (folder / CHECKPOINTS).exists()
     try:
         train_task(
             config,
@@ -208,13 +228,9 @@ def train(row: Row, config: TaskConfig, folder: Path, anew: bool = False) -> Non
             test=DATA / row.test,
             cache="disk",
             resume=resume,
-            force=anew,
+            force=force,
             watcher=shown,
         )
-    except ConfigError:
-        if not resume:
-            raise
-        train(row, config, folder, anew=True)
     finally:
         shown.close()
 

@@ -122,8 +122,10 @@ class Sentences(Progress):
     unit = "sentence"
 
 
-class Embedded(Progress):
-    """Progress of bulk embedding; a line comes soon also where the first batch takes long."""
+class SoonShown(Progress):
+    """A line comes soon also where the first part of the work takes long."""
+
+    first_line = "the first are being computed"
 
     def __enter__(self) -> Self:
         self._first_line = Timer(SECONDS_BEFORE_FIRST_LINE, self._begin)
@@ -140,6 +142,21 @@ class Embedded(Progress):
         self._first_line.cancel()
         super().__exit__(kind, error, trace)
 
+    def __call__(self, done: int, total: int | None) -> None:
+        """Report that `done` of `total` are done."""
+        self._first_line.cancel()
+        super().__call__(done, total)
+
+    def _begin(self) -> None:
+        if self.due():
+            self.show(self.first_line)
+
+
+class Embedded(SoonShown):
+    """Progress of bulk embedding."""
+
+    first_line = "the first sentences are being computed"
+
     def report(self, state: EmbeddingProgress) -> None:
         """Show how far it is: sentences, words a second, the time left, words known by then."""
         if not self.due():
@@ -155,10 +172,6 @@ class Embedded(Progress):
             f"{counted(state.sentences, 'sentence')}, {state.words_per_second:,.0f} words/s{rest}, "
             f"{state.known_words:.0%} of words from the cache"
         )
-
-    def _begin(self) -> None:
-        if self.due():
-            self.show("the first sentences are being computed")
 
 
 def duration(seconds: float) -> str:

@@ -23,7 +23,8 @@ SKIP_OPTION = click.option(
     "--skip-bad-rows",
     is_flag=True,
     help="Leave out rows of CSV and TSV with more or fewer fields than columns, and, in SQuAD's "
-    "JSON of labelled questions, those whose answer is not where the file says.",
+    "JSON of labelled questions, those without words, without an answer, or whose answer is not "
+    "where the file says.",
 )
 
 

@@ -11,7 +11,7 @@ import click
 from elmokit.cli.options import ModelCommand, check_place, device_options
 from elmokit.cli.progress import Bytes
 from elmokit.cli.task_options import HEADER_OPTION, SKIP_OPTION, load_task, trained_with_options
-from elmokit.cli.task_progress import Texts
+from elmokit.cli.task_progress import WordsRead
 from elmokit.errors import InputError
 from elmokit.plurals import counted
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "item_format",
-    type=click.Choice(["text", "jsonl", "csv", "tsv"]),
+    type=click.Choice(["text", "jsonl", "csv", "tsv", "squad"]),
     help="What INPUT is. Without it: what its name says, or else what --format was in training; "
     "standard input is text.",
 )
@@ -104,7 +104,8 @@ def predict(
 
     A reader (squad) answers questions with words of a text: --context names the text, and each line
     of INPUT, or each --question, asks about it. Or the questions bring their texts: JSON lines with
-    "question" and "context", or a tab between the two.
+    "question" and "context", a tab between the two, or SQuAD's JSON, whose answers are not looked
+    at.
 
     For coref all lines of INPUT are one document; JSON lines hold one each. --as text puts brackets
     with numbers around what is mentioned, equal numbers for the same.
@@ -131,7 +132,7 @@ def predict(
 
     check_asked(input_file, questions, predicates, tagger)
     if output is not None:
-        check_answers(output, force)
+        check_answers(output, force, [name for name in (input_file, context) if name])
     task = config_of(folder)
     if task.kind != "reading" and questions:
         raise InputError(f"{folder}: answers no questions; give texts as INPUT, not --question")
@@ -149,7 +150,7 @@ def predict(
     items = list(items_of(lines, task.kind, settings))
     trained = load_task(folder, device, threads, quiet, flags)
     items = with_predicates(items, trained, predicates, tagger, device)
-    with Texts("predicting", quiet) as done, Bytes("reading static vectors", quiet) as read:
+    with Bytes("reading static vectors", quiet) as read, WordsRead("predicting", quiet) as done:
         as_text = shown_as == "text"
         write(answer_lines(trained, items, as_text=as_text, progress=done, looking_up=read), output)
     if output is not None and not quiet:
@@ -160,7 +161,9 @@ def check_asked(
     input_file: str | None, questions: tuple[str, ...], predicates: str | None, tagger: str | None
 ) -> None:
     """Refuse flags that contradict each other."""
-    if bool(input_file) == bool(questions):
+    if input_file and questions:
+        raise click.UsageError("give INPUT or --question, and not both")
+    if not input_file and not questions:
         raise click.UsageError(
             "give INPUT, a file or - for standard input; or, to a reader, questions (--question)"
         )
@@ -168,11 +171,20 @@ def check_asked(
         raise click.UsageError("give --predicates or --tagger, and not both")
 
 
-def check_answers(output: str, force: bool) -> None:
-    """Refuse to replace a file unasked."""
+def check_answers(output: str, force: bool, read: Sequence[str]) -> None:
+    """Refuse to replace a file unasked, and what is read in any case."""
+    if os.path.isdir(output):
+        raise InputError(f"{output}: is a folder; name a file for the answers")
+    if any(is_same_file(name, output) for name in read):
+        raise InputError(f"{output}: is what is asked about; name another file for the answers")
     if os.path.exists(output) and not force:
         raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
     check_place(output)
+
+
+def is_same_file(one: str, other: str) -> bool:
+    """Whether two names are those of one file."""
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 def lines_of(input_file: str, encoding: str) -> list[Line]:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from elmokit.cli.progress import Bytes, Progress
+from elmokit.cli.progress import Bytes, Progress, SoonShown
 from elmokit.cli.training import Lines, duration
 from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
-
-
-class Texts(Progress):
-    """Progress of predicting."""
-
-    unit = "text"
-
-
-class Examples(Progress):
-    """Progress of scoring."""
-
-    unit = "example"
 
 
 class Words(Progress):
     """Progress of computing layers."""
 
     unit = "word"
+
+
+class WordsRead(SoonShown, Words):
+    """Progress of predicting and of scoring."""
+
+    first_line = "the first words are being read"
 
 
 class Shown(Lines, Watcher):

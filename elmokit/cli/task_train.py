@@ -121,10 +121,11 @@ def train(
       coref  which words of a document mean the same; span ranking
       srl    who did what to whom: arguments of predicates; a deep highway LSTM
 
-    Files are CSV, TSV, JSON lines, CoNLL columns, CoNLL-U, sentiment trees or SQuAD's JSON, plain
-    or compressed.
-    FOLDER gets the trained task, scores, curves.png, mix.png and confusion.png. Stop it whenever
-    you like: --resume goes on exactly where it was.
+    Files are CSV, TSV, JSON lines, CoNLL columns, CoNLL-U, sentiment trees; for squad its JSON, for
+    coref the columns of CoNLL-2012 or GAP's TSV, for srl those of PropBank or CoNLL-2012; plain or
+    compressed.
+    FOLDER gets the trained task, scores, curves.png, mix.png and, where there are classes,
+    confusion.png. Stop it whenever you like: --resume goes on exactly where it was.
 
     \b
     Examples:
@@ -133,6 +134,7 @@ def train(
       elmo task train ner --train eng.train --dev eng.testa --static glove.txt --no-elmo -o base
       elmo task train sst --train trees.txt --dev dev.txt --set training.epochs=5 -o sst
       elmo task train squad --train wiki.json --train reddit.json --test dev.json -o my-squad
+      elmo task train coref --train train.conll --dev dev.conll -o my-coref
       elmo task train srl --train propbank.train.tsv --dev propbank.dev.tsv -o my-srl
     """
     from elmokit.tasks.run import train_task

@@ -30,16 +30,17 @@ def answer_lines(
         trained: What is asked.
         items: What it is asked about.
         as_text: Mark what was given with what was found, in place of JSON.
-        progress: Told how many items are answered.
+        progress: Told how many words of the items are read.
         looking_up: Told how many bytes of static vectors are read for new words.
     """
     found = trained.predictions(
-        [item.asked for item in items], places=[item.place for item in items], progress=looking_up
+        [item.asked for item in items],
+        places=[item.place for item in items],
+        progress=progress,
+        looking_up=looking_up,
     )
-    for done, (item, prediction) in enumerate(zip(items, found, strict=True), start=1):
+    for item, prediction in zip(items, found, strict=True):
         yield _text(prediction) if as_text else _json(answer_to(item, prediction.to_dict()))
-        if progress is not None:
-            progress(done, len(items))
 
 
 def answer_to(item: Item, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def task_config(
                 "give another name"
             )
         check_has_table(setting)
+        if setting.split(".")[0] == "coref" != task.kind:
+            raise ConfigError(f"{setting} is a setting of coreference; {name} has none of its own")
         change_setting(tables, setting.split("."), value)
     return TaskConfig.from_dict({**tables, "name": name, "kind": task.kind})
 

@@ -33,7 +33,7 @@ def evaluate(
     examples: Sequence[AnyExample],
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Score prepared examples; `progress` is told how many are answered."""
+    """Score prepared examples; `progress` is told how many of their words are read."""
     guesses = answers(model, examples, task.guess, progress)
     return Evaluation(task.score(examples, guesses), task.confusion(examples, guesses))
 
@@ -50,14 +50,19 @@ def answers(
     answer: Callable[[TaskModel[Any], Sequence[AnExample]], list[Answer]],
     progress: Progress | None = None,
 ) -> list[Answer]:
-    """The answer to each example, in their order; the model is in evaluation mode for it."""
+    """The answer to each example, in their order; the model is in evaluation mode for it.
+
+    `progress` is told how many words of the examples are read.
+    """
     was_training = model.training
     model.eval()
     found: dict[int, Answer] = {}
     sizes = [size_of(example) for example in examples]
+    done = 0
     for batch in ordered_batches(sizes, tokens=TOKENS, most=EXAMPLES):
         found |= zip(batch, answer(model, [examples[n] for n in batch]), strict=True)
+        done += sum(sizes[number] for number in batch)
         if progress is not None:
-            progress(len(found), len(examples))
+            progress(done, sum(sizes))
     model.train(was_training)
     return [found[number] for number in range(len(examples))]

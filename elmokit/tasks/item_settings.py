@@ -14,8 +14,9 @@ from elmokit.tasks.config import Column, Format, TaskConfig
 from elmokit.tasks.files.lines import ENCODING, read_text, suffix
 from elmokit.tasks.files.tables import SUFFIXES
 
-ItemFormat = Literal["text", "jsonl", "csv", "tsv"]
+ItemFormat = Literal["text", "jsonl", "csv", "tsv", "squad"]
 LABELLED = (".conll", ".conllu", ".bio", ".iob", ".json")
+SQUAD = ".json"
 STANDARD_INPUT = "-"
 
 
@@ -69,7 +70,8 @@ def item_settings(
         encoding: None for that of training in CSV and TSV, and UTF-8 elsewhere.
         context: Of a reader: the file of the text that all questions are about.
     """
-    found = format or _format_to_read(name, task.files.format)
+    asks = task.kind == "reading" and suffix(name) == SQUAD
+    found = format or ("squad" if asks else _format_to_read(name, task.files.format))
     # What tagged words are in is no table of texts: its columns and its header say nothing here.
     tagged = task.kind == "tags"
     # Numbers of columns that had no names say nothing of JSON, whose fields have names alone.

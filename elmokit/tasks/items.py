@@ -13,6 +13,7 @@ from elmokit.tasks.config import Column, Kind, TaskConfig
 from elmokit.tasks.files.columns import DOCUMENT_START
 from elmokit.tasks.files.lines import Line, read_lines
 from elmokit.tasks.files.rows import Row
+from elmokit.tasks.files.squad import questions_of
 from elmokit.tasks.files.table_columns import (
     NUMBER,
     PAIR,
@@ -29,6 +30,7 @@ LABELLED_LINE = re.compile(rf"{DOCUMENT_START}\s|\(\d+ \(")
 """How files of labelled examples begin whose names say nothing: CoNLL's, and sentiment trees."""
 QUESTION = Texts("a question", [("question",)])
 QUESTION_AND_CONTEXT = Texts("a question and its context", [("question", "context")])
+CONTEXT = "context"
 PREDICATES = "predicates"
 
 
@@ -63,11 +65,13 @@ def items_of(
     are the fields of a JSON object: a text each, or in JSON a list of words. For a reader it is a
     question, and the context that it is about unless the settings have that. For coreference all
     lines of text together are one document.
-    Whatever else a row has is kept.
+    Whatever else a row has is kept. SQuAD's JSON is questions with their contexts and ids.
     """
     settings = settings or ItemSettings()
     if settings.context is not None and kind != "reading":
         raise InputError("the task answers no questions about a text; give no --context")
+    if settings.format == "squad":
+        return _squad_items(lines, kind, settings)
     if settings.format != "text":
         rows = ROWS[settings.format](lines, settings.header, settings.skip_bad_rows)
         return (_row_item(row, kind, settings) for row in rows)
@@ -85,6 +89,20 @@ def items_of(
     if kind == "coref":
         return iter([_document(lines, filled[0].place)] if filled else [])
     return (_text_item(line, kind, settings) for line in filled)
+
+
+def _squad_items(lines: Sequence[Line], kind: Kind, settings: ItemSettings) -> Iterator[Item]:
+    """The questions of SQuAD's JSON, which stands on lines that mean nothing."""
+    if kind != "reading" or settings.context is not None:
+        raise InputError(
+            "a file of SQuAD has questions with the texts that they are about; ask a reader, and "
+            "give no --context"
+        )
+    name = lines[0].place.rpartition(", ")[0] if lines else ""
+    for place, number, question, context in questions_of(
+        "\n".join(line.text for line in lines), name
+    ):
+        yield Item(place, (question, context), {"id": number, "question": question})
 
 
 def wanted_by(kind: Kind, settings: ItemSettings) -> Texts:
@@ -131,13 +149,28 @@ def _row_item(row: Row, kind: Kind, settings: ItemSettings) -> Item:
         texts=settings.columns or _columns_of_training(row, settings),
         header=settings.header or json_lines,
     )
-    texts = [row.values[at] for at in text_positions(row, table, wanted_by(kind, settings))]
+    wanted = wanted_by(kind, settings)
+    if wanted == QUESTION_AND_CONTEXT and not table.texts and is_question_alone(row):
+        raise InputError(
+            f"{row.named_at}: has a question and no {CONTEXT!r}; add the text that it is about, or "
+            "name one for all questions (--context FILE)"
+        )
+    texts = [row.values[at] for at in text_positions(row, table, wanted)]
     named = zip(row.names, row.values, strict=True)
     given = {name: value for name, value in named if name or json_lines}
+    if settings.context is not None and CONTEXT in given:
+        raise InputError(
+            f"{row.place}: has a {CONTEXT!r} of its own; leave that out, or leave out --context"
+        )
     asked = _asked(texts, settings)
     if kind == "srl" and json_lines and PREDICATES in given:
         asked = WithPredicates(asked, given[PREDICATES])
     return Item(row.place, asked, given)
+
+
+def is_question_alone(row: Row) -> bool:
+    """Whether a row has a question, but no text that it is about."""
+    return "question" in row.names and CONTEXT not in row.names
 
 
 def _columns_of_training(row: Row, settings: ItemSettings) -> tuple[Column, ...]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from elmokit.tasks.examples import Words
+from elmokit.tasks.offsets import Offsets
 from elmokit.tasks.tags import entity_tag, shown_type, spans
-
-Offsets = tuple[int, int]
 
 
 class Prediction(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from elmokit.errors import InputError
 from elmokit.formats.fetch import Progress
 from elmokit.formats.files import disk_errors, sha256_of
 from elmokit.formats.native import SavedModel, write_model
+from elmokit.tasks.batches import size_of
 from elmokit.tasks.bilm_reference import BilmReference
 from elmokit.tasks.config import FilesConfig, TaskConfig
 from elmokit.tasks.evaluation import Evaluation, answers, evaluate
@@ -183,11 +185,18 @@ class TrainedTask:
         *,
         places: Sequence[str] | None = None,
         progress: Progress | None = None,
+        looking_up: Progress | None = None,
     ) -> Iterator[Prediction]:
         """What `predict` gives, one after the other, some computed at once.
 
         All items are looked at before the first is answered, so that a file of static vectors is
-        read once; `progress` is told how far that is, in bytes.
+        read once.
+
+        Args:
+            items: See `predict`.
+            places: What errors call the items.
+            progress: Told how many words of the items are read.
+            looking_up: Told how many bytes of static vectors are read for new words.
         """
         if isinstance(items, str):
             raise InputError(f"expected a list of texts, got one; write [{items[:40]!r}]")
@@ -195,13 +204,22 @@ class TrainedTask:
             self.task.given(item, self.tokenizer, places[n] if places else f"item {n + 1}")
             for n, item in enumerate(items)
         ]
-        self.look_up([example for given in givens for example in given.examples], progress)
+        every = [example for given in givens for example in given.examples]
+        self.look_up(every, looking_up)
+        report = None if progress is None else WordsRead(sum(map(size_of, every)), progress)
         for start in range(0, len(givens), ITEMS_AT_ONCE):
             some = givens[start : start + ITEMS_AT_ONCE]
             examples = [example for given in some for example in given.examples]
-            found = iter(answers(self.model, examples, self.task.predict))
+            if report is not None:
+                report.begin(sum(map(size_of, examples)))
+            found = iter(self.task.answered(examples, partial(self._answers, progress=report)))
             for given in some:
                 yield self.task.joined(given, list(islice(found, len(given.examples))))
+
+    def _answers(
+        self, examples: Sequence[AnyExample], progress: Progress | None = None
+    ) -> list[Any]:
+        return answers(self.model, examples, self.task.predict, progress)
 
     def evaluate(
         self,
@@ -215,7 +233,7 @@ class TrainedTask:
         Args:
             files: Files of the task's kind.
             reading: How to read them, if not as the training files were.
-            progress: Told how many examples are answered.
+            progress: Told how many words of the examples are read.
             looking_up: Told how many bytes of static vectors are read for new words.
         """
         reading = replace(reading or self.config.files, phrases=False)
@@ -234,3 +252,22 @@ class TrainedTask:
         if static is not None:
             words = {w for each in examples for words in each.sentences for w in words}
             static.look_up(words, progress)
+
+
+class WordsRead:
+    """Tells of some items at a time how many words of all are read."""
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self.total = total
+        self.progress = progress
+        self._before = self._now = 0
+
+    def begin(self, words: int) -> None:
+        """Of the next items, which have so many."""
+        self._before += self._now
+        self._now = words
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """So many of them are done; those of a text that several ask about may count once."""
+        share = done / total if total else 1.0
+        self.progress(self._before + round(share * self._now), self.total)

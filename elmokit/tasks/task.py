@@ -7,7 +7,7 @@ class of it, and a line in `kinds.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -21,7 +21,8 @@ from elmokit.tasks.files.column_settings import after_training, file_settings
 from elmokit.tasks.files.reading import format_of, read_examples
 from elmokit.tasks.inputs import TaskInputs
 from elmokit.tasks.labels import Labels
-from elmokit.tasks.predictions import Offsets, Prediction
+from elmokit.tasks.offsets import Offsets
+from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.scores import Accuracy, Score
 from elmokit.tasks.word_vectors import Sizes
 from elmokit.text.characters import short
@@ -124,6 +125,12 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
     @abstractmethod
     def predict(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> list[Any]:
         """The answer to each example, with probabilities."""
+
+    def answered(
+        self, examples: Sequence[AnExample], answers: Callable[[Sequence[AnExample]], list[Any]]
+    ) -> list[Any]:
+        """What `answers` gives for examples; a task may have it read less than all of them."""
+        return answers(examples)
 
     @abstractmethod
     def score(self, examples: Sequence[AnExample], guesses: Sequence[Guess]) -> Score:

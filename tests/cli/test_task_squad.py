@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tasks.small_reading import QUICK, train_reader, write_questions
+from tasks.small_reading import QUICK, paragraph, train_reader, write_questions, write_squad
 from tasks.small_tasks import draw_nothing, write_bilm
 
 from elmokit.tasks.bilm_reference import BilmReference
@@ -112,8 +112,11 @@ def test_what_cannot_be_asked_is_one_line(elmo: Elmo, squad: str, tmp_path: Path
     )
     assert "(--context FILE)" in fails(elmo, *ask, "q.txt")
     message = fails(elmo, *ask, "q.jsonl")
-    assert "q.jsonl, line 1: there is no column that usually holds a question and its" in message
-    assert 'or write {"question": "…", "context": "…"}' in message
+    assert "q.jsonl, line 1: has a question and no 'context'" in message
+    assert "(--context FILE)" in message
+    assert "bare.jsonl, line 1: has a 'context' of its own" in fails(
+        elmo, *ask, "bare.jsonl", "--context", "text.txt"
+    )
     assert "no.jsonl, line 1: the question has no words" in fails(elmo, *ask, "no.jsonl")
     assert "bare.jsonl, line 1: asks about a text that has no words" in fails(
         elmo, *ask, "bare.jsonl"
@@ -124,7 +127,35 @@ def test_what_cannot_be_asked_is_one_line(elmo: Elmo, squad: str, tmp_path: Path
 
 
 def test_input_and_questions_exclude_each_other(elmo: Elmo, squad: str) -> None:
-    for more in ([], ["text.txt", "--question", "who"]):
-        code, _, err = elmo("task", "predict", squad, "--context", "text.txt", *more)
-        assert code == 2
-        assert "give INPUT, a file or - for standard input" in err
+    ask = ("task", "predict", squad, "--context", "text.txt")
+    code, _, err = elmo(*ask)
+    assert (code, "give INPUT, a file or - for standard input" in err) == (2, True)
+    code, _, err = elmo(*ask, "text.txt", "--question", "who")
+    assert (code, "give INPUT or --question, and not both" in err) == (2, True)
+
+
+def test_what_is_asked_about_is_never_replaced(elmo: Elmo, squad: str, tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text("who\n")
+    ask = ("task", "predict", squad, "q.txt", "--context", "text.txt", "--force", "-o")
+    for name in ("q.txt", "text.txt"):
+        before = (tmp_path / name).read_text()
+        assert f"{name}: is what is asked about" in fails(elmo, *ask, name)
+        assert (tmp_path / name).read_text() == before
+    assert "squad: is a folder; name a file for the answers" in fails(elmo, *ask, squad)
+
+
+def test_the_questions_of_squad_are_answered_by_their_ids(
+    elmo: Elmo, squad: str, tmp_path: Path
+) -> None:
+    unanswered = paragraph(TEXT, ("HOW MUCH", "$$$"), ("who", "MOTHER"), name="x")
+    for question in unanswered["qas"]:
+        del question["answers"]
+    write_squad(tmp_path / "ask.json", unanswered)
+    code, out, err = elmo("task", "predict", squad, "ask.json", "--quiet")
+    assert code == 0, err
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert {each["id"]: each["answer"] for each in answers} == {"x1": "$$$", "x2": "MOTHER"}
+    (tmp_path / "broken.json").write_text('{"data":\n [}')
+    assert "broken.json, line 2: is not JSON" in fails(
+        elmo, "task", "predict", squad, "broken.json"
+    )

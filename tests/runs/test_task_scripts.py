@@ -99,18 +99,42 @@ def test_a_run_of_other_settings_is_run_anew(trainings: Trainings) -> None:
 def test_a_run_that_is_wanted_longer_goes_on_and_a_shorter_one_is_run_anew(
     trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = task_runs.FOLDER / task_runs.version() / "sick" / "ELMo-1"
-    (folder / "checkpoints").mkdir(parents=True)
+    checkpoints = task_runs.FOLDER / task_runs.version() / "sick" / "ELMo-1" / "checkpoints"
     for epochs, patience in ((5, 3), (8, 3), (8, 4), (7, 5)):
         monkeypatch.setattr(task_runs, "describe", lambda day=epochs: f"here, day {day}")
         settings = {"training.epochs": epochs, "training.patience": patience}
         found = task_runs.run_seeds("sick", "ELMo", settings, (1,))
+        checkpoints.mkdir(exist_ok=True)
         if (epochs, patience) == (8, 4):
             assert found.made == {"here, day 5, and from there on here, day 8"}
 
     done = [(arguments["resume"], arguments["force"]) for _, _, arguments in trainings.asked]
-    assert done == [(True, False), (True, False), (True, False), (False, True)]
+    assert done == [(False, False), (True, False), (True, False), (False, True)]
     assert found.made == {"here, day 7"}
+
+
+def test_a_longer_run_is_run_anew_where_the_shorter_one_left_nothing_to_go_on_from(
+    trainings: Trainings,
+) -> None:
+    for epochs in (5, 8):
+        task_runs.run_seeds("sick", "ELMo", {"training.epochs": epochs}, (1,))
+    assert [arguments["force"] for _, _, arguments in trainings.asked] == [False, True]
+
+
+def test_where_a_stopped_run_was_made_is_kept(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(config: TaskConfig, folder: Path, **arguments: Any) -> None:
+        (folder / "checkpoints").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(task_runs, "train_task", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        task_runs.run_seeds("sick", "ELMo", {}, (1,))
+    monkeypatch.setattr(task_runs, "train_task", trainings)
+    monkeypatch.setattr(task_runs, "describe", lambda: "there")
+    found = task_runs.run_seeds("sick", "ELMo", {}, (1,))
+    assert found.made == {"here, today, and from there on there"}
 
 
 def test_a_baseline_is_kept_apart_from_the_versions_of_the_bundled_model(

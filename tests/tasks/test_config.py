@@ -62,6 +62,7 @@ def test_settings_take_the_place_of_the_presets_and_leave_it_as_it_was() -> None
     ("settings", "message"),
     [
         ({"network.hiden": 8}, "network: unknown setting 'hiden'; did you mean 'hidden'"),
+        ({"coref.antecedents": 8}, "coref.antecedents is a setting of coreference; spam has none"),
         ({"trainig.seed": 8}, "unknown setting 'trainig'; did you mean 'training'"),
         ({"training.epochs": 0}, "training: epochs is 0"),
         ({"training.fraction": 1.5}, "fraction is 1.5; it must be above 0 and at most 1"),

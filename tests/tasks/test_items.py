@@ -94,7 +94,7 @@ def test_predicates_are_those_of_json_lines_alone() -> None:
         ('{"id": 1}', "text", "jsonl", 'name it (--text-column), or write {"text": "…"}'),
         ('{"text": "a"}', "pair", "jsonl", 'or write {"first": "…", "second": "…"}'),
         ('{"text": "a", "sentence": "b"}', "text", "jsonl", "more than one column that may hold"),
-        ('{"question": "a"}', "reading", "jsonl", "usually holds a question and its context"),
+        ('{"question": "a"}', "reading", "jsonl", "line 1: has a question and no 'context'"),
     ],
 )
 def test_lines_that_ask_nothing_are_refused(

@@ -106,6 +106,15 @@ def test_predictions_do_not_depend_on_what_else_is_asked(spam: Path) -> None:
     check_same(alone, trained.predict(ASKED["spam"]), tolerance=1e-5)
 
 
+def test_it_is_told_how_many_words_are_read(spam: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_task, "ITEMS_AT_ONCE", 2)
+    told: list[tuple[int, int | None]] = []
+    items = ["a b c", "d", "e f"]
+    found = TrainedTask.load(spam).predictions(items, progress=lambda *done: told.append(done))
+    assert len(list(found)) == 3
+    assert told == [(4, 6), (6, 6)]
+
+
 def test_saving_again_gives_the_same_files(spam: Path, tmp_path: Path) -> None:
     TrainedTask.load(spam).save(tmp_path / "again")
     for name in ("config.json", "labels.json", "weights.safetensors"):

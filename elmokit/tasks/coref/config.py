@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elmokit.config import check_flag, check_number, check_size
+from elmokit.config import check_above_zero, check_flag, check_number, check_size
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class CorefConfig:
     feature_size: int = 20
     """Of the vectors for the width of a span and for the distance of two."""
     mention_loss: float = 0.0
-    """How much it counts in the loss whether each span is a mention."""
+    """How much it counts in the loss whether each span is a mention: -log p of that, summed over
+    all spans there are, is divided by the number of kept ones, as -log p of antecedents is."""
     singletons: bool = False
     """Whether mentions that corefer with nothing are learnt and found; if not, they are left out
     of the data too."""
     segment_words: int = 1000
-    """Longer documents are cut between sentences to be trained on."""
+    """Longer documents are cut between sentences to be trained on; longer sentences too."""
 
     def __post_init__(self) -> None:
         for name in ("longest_span", "antecedents", "antecedent_window", "segment_words"):
@@ -40,6 +41,6 @@ class CorefConfig:
             check_size(name, getattr(self, name))
         if self.span_size is not None:
             check_size("span_size", self.span_size)
-        check_number("spans_per_word", self.spans_per_word)
+        check_above_zero("spans_per_word", self.spans_per_word)
         check_number("mention_loss", self.mention_loss)
         check_flag("singletons", self.singletons)

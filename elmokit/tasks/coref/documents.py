@@ -10,6 +10,11 @@ from typing import NamedTuple
 
 from elmokit.tasks.examples import Words
 
+PART = "; part "
+"""Between the name of a document and the number of a part of it."""
+LONGEST_SENTENCE = 1000
+"""Words; what is longer is read in pieces, so that any length fits into memory."""
+
 
 class Span(NamedTuple):
     """Words of a document, `words[start:end]`, counted through all its sentences."""
@@ -60,6 +65,11 @@ class Document:
         return tuple(word for sentence in self.sentences for word in sentence)
 
     @property
+    def whole(self) -> str | tuple[Words, ...]:
+        """What is the same for all parts of one document: its name; without one, its words."""
+        return self.name.partition(PART)[0] or self.sentences
+
+    @property
     def given_spans(self) -> tuple[Span, ...]:
         """Spans that are known to be mentions: those of a question."""
         return () if self.question is None else self.question.spans
@@ -94,19 +104,33 @@ def without_singletons(document: Document) -> Document:
 def segments(document: Document, most: int) -> list[Document]:
     """A document in parts of about equal size, each of at most `most` words.
 
-    It is cut between sentences, so a longer sentence is a part by itself; a mention that reaches
-    over a cut is lost, and clusters end at it. What a question is about is not cut.
+    It is cut between sentences, of which none is longer than that: one that is becomes several. A
+    mention that reaches over a cut is lost, and clusters end at it. What a question is about is not
+    cut.
     """
     if document.question is not None:
         return [document]
+    longest = min(most, LONGEST_SENTENCE)
+    document = replace(document, sentences=tuple(pieces_of(document.sentences, longest)))
     cuts = list(cut_places([len(sentence) for sentence in document.sentences], most))
     return [part_of(document, first, end) for first, end in cuts]
+
+
+def pieces_of(sentences: Iterable[Words], longest: int) -> Iterator[Words]:
+    """The same words in sentences of at most `longest`.
+
+    >>> list(pieces_of([("a", "b", "c"), ("d",)], 2))
+    [('a', 'b'), ('c',), ('d',)]
+    """
+    for sentence in sentences:
+        for start in range(0, len(sentence), longest):
+            yield sentence[start : start + longest]
 
 
 def cut_places(lengths: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
     """Which sentences are together: pairs of the first and of the one after the last.
 
-    >>> list(cut_places([3, 3, 3, 3], most=10)), list(cut_places([20, 1, 1], most=10))
+    >>> list(cut_places([3, 3, 3, 3], most=10)), list(cut_places([10, 1, 1], most=10))
     ([(0, 2), (2, 4)], [(0, 1), (1, 3)])
     """
     wanted = math.ceil(sum(lengths) / math.ceil(sum(lengths) / most))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from elmokit.tasks.coref.documents import Cluster
 from elmokit.tasks.examples import Words
-from elmokit.tasks.predictions import Offsets
+from elmokit.tasks.offsets import Offsets, place_of_words
 
 
 class Mention(NamedTuple):
@@ -83,13 +83,13 @@ def mentions_of(clusters: Sequence[Cluster], words: Words) -> tuple[tuple[Mentio
 
 
 def _within(mention: Mention, text: str, offsets: Sequence[Offsets]) -> Mention:
-    start, end = offsets[mention.first_word][0], offsets[mention.end_word - 1][1]
+    start, end = place_of_words(offsets, mention.first_word, mention.end_word)
     return mention._replace(text=text[start:end], start=start, end=end)
 
 
 def _place(mention: Mention, offsets: Sequence[Offsets] | None) -> tuple[int, int]:
     if offsets is not None:
-        return offsets[mention.first_word][0], offsets[mention.end_word - 1][1]
+        return place_of_words(offsets, mention.first_word, mention.end_word)
     assert mention.start is not None  # `within` has set both
     assert mention.end is not None
     return mention.start, mention.end

@@ -14,7 +14,7 @@ SMALL_COREF: Tables = {
         "scorer_size": 100,
         "mention_loss": 1.0,
     },
-    "training": {"epochs": 16, "patience": 5, "batch_tokens": 1024, "batch_examples": 16},
+    "training": {"epochs": 12, "patience": 3, "batch_tokens": 1024, "batch_examples": 16},
 }
 PAPER_COREF: Tables = {
     "inputs": {"characters": True, "dropout": 0.5},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmokit.errors import ElmoWarning, InputError
+from elmokit.plurals import counted
 from elmokit.tasks.batches import size_of
 from elmokit.tasks.config import FilesConfig
 from elmokit.tasks.coref.clusters import cluster_numbers, linked_clusters
@@ -69,6 +70,11 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
             )
         return Labels(())
 
+    @classmethod
+    def group_of(cls, example: Document) -> Hashable:
+        """The document that it is a part of; what asks about a text, by the text."""
+        return example.sentences if example.question is not None else example.whole
+
     def prepare(self, examples: Sequence[Document]) -> list[Document]:
         """The same, without mentions that corefer with nothing unless they are to be found."""
         for example in examples:
@@ -112,7 +118,11 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
         )
 
     def loss(self, model: TaskModel[CorefNetwork], examples: Sequence[Document]) -> Tensor:
-        """-log p of right antecedents, and of mentions where that is wanted, mean per kept span."""
+        """-log p of right antecedents, and of what is a mention where that is wanted.
+
+        The sum of both, of the first over kept spans and of the second over all spans there are,
+        is divided by the number of kept ones.
+        """
         total = torch.zeros((), device=model.inputs.device)
         count = 0
         for example, words in zip(examples, read_words(model, examples), strict=True):
@@ -130,6 +140,7 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
     def guess(self, model: TaskModel[CorefNetwork], examples: Sequence[Document]) -> list[Clusters]:
         """The clusters of each document."""
         cut = [segments(example, LONGEST_DOCUMENT) for example in examples]
+        note_parts(examples, cut)
         resolved = chain.from_iterable(
             self._resolved(model, some) for some in in_groups(chain.from_iterable(cut))
         )
@@ -202,6 +213,20 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
             best = map(best_antecedents, model.network.antecedents(kept))
             alone = (kept.scores > 0).tolist() if self.config.coref.singletons else None
             yield linked_clusters(spans, list(chain.from_iterable(best)), alone)
+
+
+def note_parts(documents: Sequence[Document], cut: Sequence[Sequence[Document]]) -> None:
+    """Say it once where documents are too long to be resolved whole."""
+    for document, parts in zip(documents, cut, strict=True):
+        if len(parts) > 1:
+            warnings.warn(
+                f"{document.place}: is longer than {LONGEST_DOCUMENT:,} words, and read in "
+                f"{counted(len(parts), 'part')}, between which nothing is linked; further ones "
+                "likewise",
+                ElmoWarning,
+                stacklevel=2,
+            )
+            return
 
 
 def may_be_kept(scores: Tensor, span: Span) -> bool:

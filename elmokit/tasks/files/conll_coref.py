@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmokit.errors import FormatError
-from elmokit.tasks.coref.documents import Cluster, Document, Span, make_clusters
-from elmokit.tasks.files.lines import ENCODING, Line, paragraphs, read_lines
+from elmokit.tasks.coref.documents import PART, Cluster, Document, Span, make_clusters
+from elmokit.tasks.files.lines import ENCODING, Line, columns_of, paragraphs, read_lines
 from elmokit.tasks.files.trees import unescaped
 
 BEGIN, END = "#begin document", "#end document"
@@ -99,13 +99,11 @@ def _name(begin: Line) -> str:
         raise FormatError(
             f"{begin.place}: the document has no name in brackets; write {BEGIN} (name); part 000"
         )
-    return found["name"] if found["part"] is None else f"{found['name']}; part {found['part']}"
+    return found["name"] if found["part"] is None else f"{found['name']}{PART}{found['part']}"
 
 
 def _columns(line: Line) -> list[str]:
-    separator = "\t" if "\t" in line.text else " "
-    columns = [column.strip() for column in line.text.split(separator)]
-    columns = columns if separator == "\t" else [column for column in columns if column]
+    columns = columns_of(line)
     if len(columns) < FEWEST_COLUMNS or not columns[WORD]:
         raise FormatError(
             f"{line.place}: has {len(columns)} columns; the columns of CoNLL-2012 are document, "

@@ -5,6 +5,7 @@ A TSV with a header. Offsets are in characters; the texts are raw, and split by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from elmokit.errors import FormatError, InputError
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span, make_clusters
 from elmokit.tasks.files.lines import ENCODING, Line, read_lines
 from elmokit.tasks.files.rows import Row, tsv_rows
+from elmokit.tasks.offsets import words_between
 from elmokit.text.tokenizer import Token, Tokenizer
 
 FEMININE = ("she", "her", "hers", "herself")
@@ -90,19 +92,15 @@ def _document(row: Row, tokenizer: Tokenizer) -> Document:
 def _span(place: str, values: dict[str, str], name: str, tokens: Sequence[Token]) -> Span:
     """The words that a name, given by its characters, is of."""
     given, offset = values[name], values[f"{name}-offset"]
-    start = int(offset) if offset.isdecimal() else -1
+    start = int(offset) if re.fullmatch(r"[0-9]{1,9}", offset) else -1
     found = values["Text"][start : start + len(given)] if start >= 0 else ""
     if not given.strip() or found != given:
         raise FormatError(
             f"{place}: {name} is {given!r:.40}, but the text has {found!r:.40} at its offset "
-            f"{offset}; mend the row"
+            f"{offset:.40}; mend the row"
         )
-    touched = [
-        number
-        for number, token in enumerate(tokens)
-        if token.start < start + len(given) and token.end > start
-    ]
-    return Span(touched[0], touched[-1] + 1)
+    offsets = [(token.start, token.end) for token in tokens]
+    return Span(*words_between(offsets, start, start + len(given)))
 
 
 def _truth(place: str, values: dict[str, str], name: str) -> bool:

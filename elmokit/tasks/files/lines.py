@@ -51,6 +51,13 @@ def paragraphs(lines: Iterable[Line]) -> Iterator[list[Line]]:
             yield list(run)
 
 
+def columns_of(line: Line) -> list[str]:
+    """The columns of a line: separated by tabs, or by blanks where there is no tab."""
+    if "\t" in line.text:
+        return [column.strip() for column in line.text.split("\t")]
+    return line.text.split()
+
+
 def suffix(path: str | Path) -> str:
     """What the name of a file ends in, its compression apart, in lower case.
 

@@ -14,13 +14,14 @@ a sentence, and lines that begin with `#` are left out.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.plurals import counted
-from elmokit.tasks.files.lines import ENCODING, Line, paragraphs, read_lines
+from elmokit.tasks.files.lines import ENCODING, Line, columns_of, paragraphs, read_lines
 from elmokit.tasks.files.trees import unescaped
 from elmokit.tasks.srl.propositions import VERB, Proposition, RoleSentence
 from elmokit.tasks.tags import Span
@@ -91,7 +92,27 @@ def read_props(
             f"{path}: no word of it is a predicate; name a file with semantic roles: "
             f"{LAYOUTS[format].columns}"
         )
+    _note_marks_elsewhere(sentences)
     return sentences
+
+
+def _note_marks_elsewhere(sentences: Sequence[RoleSentence]) -> None:
+    """Say it where columns seem to be those of other predicates."""
+    places = [
+        sentence.place
+        for sentence in sentences
+        for each in sentence.propositions or ()
+        if not any(
+            role == VERB and start <= each.predicate < end for role, start, end in each.phrases
+        )
+    ]
+    if places:
+        warnings.warn(
+            f"{places[0]} and after: ({VERB}*) stands at another word than the roleset of "
+            f"{counted(len(places), 'predicate')}; are the columns in the order of the predicates?",
+            ElmoWarning,
+            stacklevel=3,
+        )
 
 
 def _sentence(lines: Sequence[Line], layout: Layout) -> RoleSentence:
@@ -111,9 +132,7 @@ def _sentence(lines: Sequence[Line], layout: Layout) -> RoleSentence:
 
 
 def _row(line: Line, layout: Layout) -> Row:
-    separator = "\t" if "\t" in line.text else " "
-    columns = [column.strip() for column in line.text.split(separator)]
-    columns = columns if separator == "\t" else [column for column in columns if column]
+    columns = columns_of(line)
     if not layout.fits(columns):
         raise FormatError(
             f"{line.place}: has {counted(len(columns), 'column')} which are not those of semantic "
@@ -128,11 +147,11 @@ def _propositions(rows: Sequence[Row], layout: Layout) -> Iterator[Proposition]:
     """The proposition of each column."""
     numbers = range(layout.first, len(rows[0].columns) - layout.after)
     phrases = [_phrases(rows, number) for number in numbers]
-    if layout.roleset is None:
-        predicates = [
-            _verb(rows[0].line, some, number) for number, some in zip(numbers, phrases, strict=True)
-        ]
-    else:
+    predicates = [
+        _verb(rows[0].line, some, number) for number, some in zip(numbers, phrases, strict=True)
+    ]
+    if layout.roleset is not None:
+        # What is marked as the predicate may be another word of it: "off" of "take off".
         predicates = [
             n for n, row in enumerate(rows) if row.columns[layout.roleset] not in (NONE, "")
         ]

@@ -18,7 +18,8 @@ from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.plurals import counted
 from elmokit.tasks.files.lines import ENCODING, read_text
 from elmokit.tasks.labels import shown
-from elmokit.tasks.reading.passages import Answer, Passage, Question, read_passage, words_between
+from elmokit.tasks.offsets import words_between
+from elmokit.tasks.reading.passages import Answer, Passage, Question, read_passage
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
@@ -33,6 +34,15 @@ class Paragraph(NamedTuple):
     place: str
     context: str
     questions: list[Any]
+
+
+class Asked(NamedTuple):
+    """A question, whatever people have answered."""
+
+    place: str
+    id: str
+    question: str
+    context: str
 
 
 def read_squad(
@@ -53,7 +63,7 @@ def read_squad(
     """
     left_out: list[str] = []
     passages = []
-    for paragraph in _paragraphs(_contents(path, encoding), path):
+    for paragraph in _paragraphs(_contents(read_text(path, encoding), path), path):
         passage = _passage(paragraph, path, tokenizer, left_out if skip_bad_questions else None)
         if passage.questions:
             passages.append(passage)
@@ -68,9 +78,22 @@ def read_squad(
     return passages
 
 
-def _contents(path: str | Path, encoding: str) -> dict[str, Any]:
+def questions_of(text: str, path: str | Path) -> Iterator[Asked]:
+    """The questions of a file's text, answered or not, to be asked of a reader."""
+    for place, context, questions in _paragraphs(_contents(text, path), path):
+        for number, asked in enumerate(questions, start=1):
+            name = _value(asked, "id", str, f"{place}, question {number}")
+            where = f"{path}, question {name}"
+            yield Asked(where, name, _value(asked, "question", str, where), context)
+
+
+def _contents(text: str, path: str | Path) -> dict[str, Any]:
     try:
-        contents = json.loads(read_text(path, encoding).removeprefix("\ufeff"))
+        contents = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"{path}, line {error.lineno}: is not JSON ({error.msg}); name a file of SQuAD v1.1"
+        ) from error
     except (ValueError, RecursionError) as error:
         why = str(error).partition(":")[0].partition(";")[0]
         raise FormatError(f"{path}: is not JSON ({why}); name a file of SQuAD v1.1") from error

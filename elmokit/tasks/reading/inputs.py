@@ -25,9 +25,9 @@ class Piece(NamedTuple):
     asked: tuple[int, ...]  # their numbers
 
     @property
-    def size(self) -> int:
-        """Words that are read, for each question anew."""
-        return (self.window.end - self.window.first) * len(self.asked)
+    def width(self) -> int:
+        """Words that are read."""
+        return self.window.end - self.window.first
 
 
 class Reading(NamedTuple):

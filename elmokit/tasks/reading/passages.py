@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from elmokit.tasks.examples import Words
-from elmokit.tasks.predictions import Offsets
+from elmokit.tasks.offsets import Offsets, place_of_words
 from elmokit.text.tokenizer import Tokenizer
 
 
@@ -51,7 +49,7 @@ class Passage:
 
     def between(self, first_word: int, end_word: int) -> Offsets:
         """Where some words, one or more, begin and end in the text."""
-        return self.offsets[first_word][0], self.offsets[end_word - 1][1]
+        return place_of_words(self.offsets, first_word, end_word)
 
 
 def read_passage(text: str, tokenizer: Tokenizer, place: str) -> Passage:
@@ -64,13 +62,3 @@ def read_passage(text: str, tokenizer: Tokenizer, place: str) -> Passage:
         questions=(),
         place=place,
     )
-
-
-def words_between(offsets: Sequence[Offsets], start: int, end: int) -> tuple[int, int]:
-    """The first and the end of the words that text[start:end] touches; the same where none is.
-
-    >>> words_between([(0, 3), (4, 9), (9, 10)], 5, 10)
-    (1, 3)
-    """
-    first = bisect_right(offsets, start, key=lambda each: each[1])
-    return first, max(first, bisect_left(offsets, end, key=lambda each: each[0]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from elmokit.tasks.config import Tables
 
 SMALL_READER: Tables = {
-    # The network itself drops what it reads. ELMo at the output, where the question and the text meet,
-    # is what lets a network this small find out soon that the same words matter (docs/log.md).
+    # The network itself drops what it reads. Only with ELMo at its output too, where the question
+    # and the text meet, does it learn soon to look for the words of the question (docs/log.md).
     "inputs": {"characters": True, "elmo": "both", "elmo_dropout": 0.2, "mix_penalty": 0.001},
     "network": {"name": "reader", "hidden": 64, "dropout": 0.2, "answer_lstms": False},
     "training": {

@@ -16,7 +16,8 @@ class Reader(nn.Module):
 
     A window of a text is encoded once, whatever number of questions are asked about it. ELMo at the
     output is joined to the encoder's outputs: the ELMo paper adds it to the input and the output of
-    this layer. Dropout is variational, before each LSTM and each dense layer.
+    this layer. Dropout is variational, before each LSTM and each dense layer, but not behind the
+    LSTMs of answers.
 
     Args:
         sizes: Of the word vectors, the same for texts and questions.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -40,7 +40,7 @@ from elmokit.text.tokenizer import Tokenizer
 MOST_QUESTIONS = 10
 """Questions about one text that are read together: those of a book would fill the memory."""
 WORDS_AT_ONCE = 16384
-"""Words of windows that are only read at once, each counted for every question about it."""
+"""Words of windows that are only read at once, padding too, each for every question about it."""
 
 
 class Candidate(NamedTuple):
@@ -160,14 +160,22 @@ class ReadingTask(Task[Passage, Reader, Answers]):
         ]
 
     def predict(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> list[Answers]:
-        """The same, which knows its probability; a text is read once for all that ask about it."""
+        """The same, which knows its probability."""
+        return self.guess(model, examples)
+
+    def answered(
+        self,
+        examples: Sequence[Passage],
+        answers: Callable[[Sequence[Passage]], list[Answers]],
+    ) -> list[Answers]:
+        """The answers, each text being read once for all that ask about it."""
         by_text: dict[str, list[int]] = {}
         for number, passage in enumerate(examples):
             by_text.setdefault(passage.text, []).append(number)
         joined = [joined_questions([examples[n] for n in some]) for some in by_text.values()]
         found: dict[int, Answers] = {}
-        for numbers, answers in zip(by_text.values(), self.guess(model, joined), strict=True):
-            rest = iter(answers)
+        for numbers, some in zip(by_text.values(), answers(joined), strict=True):
+            rest = iter(some)
             for number in numbers:
                 found[number] = tuple(islice(rest, len(examples[number].questions)))
         return [found[number] for number in range(len(examples))]
@@ -276,13 +284,13 @@ def scores_of(network: Reader, reading: Reading) -> SpanScores:
 def some_at_once(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     """Pieces in their order, as many at once as there is room for; at least one."""
     some: list[Piece] = []
-    words = 0
+    rows = widest = 0
     for piece in pieces:
-        if some and words + piece.size > WORDS_AT_ONCE:
+        rows, widest = rows + len(piece.asked), max(widest, piece.width)
+        if some and rows * widest > WORDS_AT_ONCE:
             yield some
-            some, words = [], 0
+            some, rows, widest = [], len(piece.asked), piece.width
         some.append(piece)
-        words += piece.size
     if some:
         yield some
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from elmokit.tasks.examples import Words
-from elmokit.tasks.predictions import Offsets
-from elmokit.tasks.srl.propositions import VERB
+from elmokit.tasks.offsets import Offsets, place_of_words
+from elmokit.tasks.srl.propositions import CONTINUED, VERB
 from elmokit.tasks.tags import Span, spans
 
 
@@ -122,7 +122,9 @@ def found_predicate(
 ) -> FoundPredicate:
     """A predicate with the arguments that tags stand for, without places in a text."""
     arguments = tuple(
-        found_argument(words, span, tagged) for span in spans(tagged.names) if span.type != VERB
+        found_argument(words, span, tagged)
+        for span in spans(tagged.names)
+        if span.type not in (VERB, CONTINUED + VERB)
     )
     return FoundPredicate(words[number], number, None, None, probability, arguments)
 
@@ -135,5 +137,5 @@ def found_argument(words: Words, span: Span, tagged: TaggedWords) -> FoundArgume
 
 
 def _within(argument: FoundArgument, text: str, offsets: Sequence[Offsets]) -> FoundArgument:
-    start, end = offsets[argument.first_word][0], offsets[argument.end_word - 1][1]
+    start, end = place_of_words(offsets, argument.first_word, argument.end_word)
     return argument._replace(text=text[start:end], start=start, end=end)

@@ -177,7 +177,8 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
         step = max(1, WORDS_AT_ONCE // max(1, words.mask.shape[1]))
         for start in range(0, len(predicates.sentences), step):
             some = Predicates(*(part[start : start + step] for part in predicates))
-            scores = model.network(words, some).log_softmax(-1)
+            read, among_them = with_their_sentences(words, some)
+            scores = model.network(read, among_them).log_softmax(-1)
             found = best_bio_tags(scores, words.mask[some.sentences])
             for row, numbers in zip(scores, found, strict=True):
                 chosen = row[torch.arange(len(numbers)), numbers].tolist()
@@ -239,6 +240,17 @@ def predicates_of(examples: Sequence[RoleSentence], device: torch.device) -> Pre
     return Predicates(
         sentences.to(device), torch.tensor(positions, dtype=torch.long, device=device)
     )
+
+
+def with_their_sentences(
+    words: WordVectors, predicates: Predicates
+) -> tuple[WordVectors, Predicates]:
+    """The sentences that predicates, in their order, are of, and the predicates among these."""
+    first, last = (int(predicates.sentences[at]) for at in (0, -1))
+    rows = slice(first, last + 1)
+    at_output = None if words.at_output is None else words.at_output[rows]
+    read = WordVectors(words.at_input[rows], at_output, words.mask[rows])
+    return read, predicates._replace(sentences=predicates.sentences - first)
 
 
 def right_predicates(examples: Sequence[RoleSentence], mask: Tensor) -> Tensor:

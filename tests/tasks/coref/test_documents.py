@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from elmokit.tasks.coref import documents
 from elmokit.tasks.coref.documents import (
     Document,
     PronounQuestion,
@@ -59,7 +62,29 @@ def test_a_mention_over_a_cut_is_lost() -> None:
 
 def test_segments_of_unknown_clusters_are_unknown() -> None:
     unknown = Document(SENTENCES, None, "here")
-    assert [part.clusters for part in segments(unknown, 3)] == [None, None, None]
+    assert [part.clusters for part in segments(unknown, 5)] == [None, None, None]
+
+
+def test_a_sentence_that_is_too_long_is_cut() -> None:
+    parts = segments(document((ANN, SHE, HER), (HER_DOG,)), 4)
+    assert [part.sentences for part in parts] == [
+        (SENTENCES[0],), (SENTENCES[1],), (SENTENCES[2][:4],), (SENTENCES[2][4:],),
+    ]  # fmt: skip
+    assert parts[2].clusters == ((Span(2, 3),), (Span(2, 4),))
+
+
+def test_no_sentence_is_longer_than_can_be_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "LONGEST_SENTENCE", 2)
+    [whole] = segments(document((ANN, SHE, HER), (HER_DOG,)), 100)
+    assert whole.words == document().words
+    assert max(map(len, whole.sentences)) == 2
+    assert whole.clusters == ((ANN, SHE, HER), (HER_DOG,))
+
+
+def test_parts_of_a_document_belong_together() -> None:
+    one, other = (replace(document(), name=f"a; part 00{n}") for n in range(2))
+    assert one.whole == other.whole == document().whole
+    assert replace(one, name="").whole == SENTENCES
 
 
 def test_what_a_question_is_about_is_not_cut() -> None:
@@ -68,12 +93,12 @@ def test_what_a_question_is_about_is_not_cut() -> None:
     assert segments(asked, 3) == [asked]
 
 
-@pytest.mark.parametrize("most", [1, 4, 10, 25, 60, 1000])
-def test_segments_are_within_the_limit_unless_one_sentence_is_not(most: int) -> None:
+@pytest.mark.parametrize("most", [30, 45, 60, 1000])
+def test_segments_are_within_the_limit(most: int) -> None:
     lengths = [7, 1, 30, 12, 12, 5, 9, 2, 2, 21]
     cuts = list(cut_places(lengths, most))
     assert [n for first, end in cuts for n in range(first, end)] == list(range(len(lengths)))
-    assert all(sum(lengths[a:b]) <= most or b - a == 1 for a, b in cuts)
+    assert all(sum(lengths[a:b]) <= most for a, b in cuts)
 
 
 def test_segments_are_about_equally_long() -> None:

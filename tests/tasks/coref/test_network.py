@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tasks.small_words import random_words
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,10 +27,10 @@ SIZES = Sizes(at_input=6, at_output=0)
 LENGTHS = (5, 2, 3)
 
 
-def new_network(**settings: Any) -> CorefNetwork:
+def new_network(sizes: Sizes = SIZES, **settings: Any) -> CorefNetwork:
     torch.manual_seed(0)
     config = CorefConfig(**{"longest_span": 3, "scorer_size": 7, "feature_size": 4} | settings)
-    return CorefNetwork(SIZES, config, hidden=5, layers=1, dropout=0.5).eval()
+    return CorefNetwork(sizes, config, hidden=5, layers=1, dropout=0.5).eval()
 
 
 def batch(*lengths: int, seed: int = 0) -> WordVectors:
@@ -124,6 +125,23 @@ def test_a_sentence_is_read_as_if_it_were_alone() -> None:
     )
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one, other[5:7], atol=NOISE, rtol=0)
+
+
+@torch.no_grad()
+def test_elmo_at_the_output_is_known_of_each_word_and_its_spans_whatever_the_padding() -> None:
+    sizes = Sizes(at_input=6, at_output=4)
+    network = new_network(sizes)
+    vectors = random_words(LENGTHS, sizes, padding=2)
+    assert vectors.at_output is not None
+
+    words = network.read(vectors)
+
+    assert torch.equal(words.contexts[:, -4:], vectors.at_output[vectors.mask])
+    for one, other in zip(words, network.read(random_words(LENGTHS, sizes)), strict=True):
+        torch.testing.assert_close(one, other, atol=NOISE, rtol=0)
+    without = network.read(vectors._replace(at_output=torch.zeros_like(vectors.at_output)))
+    there = words.scores > -torch.inf
+    assert (words.scores - without.scores)[there].abs().min() > NOISE
 
 
 @torch.no_grad()

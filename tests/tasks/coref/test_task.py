@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from tasks.small_tasks import (
     weights,
 )
 
-from elmokit.errors import ElmoWarning, InputError, StoppedError
+from elmokit.errors import ConfigError, ElmoWarning, InputError, StoppedError
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import FilesConfig, TaskConfig
@@ -25,6 +27,7 @@ from elmokit.tasks.coref import task as coref_task
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span
 from elmokit.tasks.coref.gap import GapScore
 from elmokit.tasks.coref.metrics import CorefScore
+from elmokit.tasks.coref.network import ReadWords, antecedent_loss
 from elmokit.tasks.coref.predictions import CorefPrediction
 from elmokit.tasks.coref.task import CorefTask, mention_loss, read_words
 from elmokit.tasks.inputs import TaskInputs
@@ -111,9 +114,23 @@ def test_singletons_are_left_out_and_counted_unless_they_are_to_be_found() -> No
     assert task(coref__singletons=True).prepare([ANN]) == [ANN]
 
 
+def test_the_parts_of_a_document_and_the_questions_about_a_text_are_held_out_together() -> None:
+    parts = [replace(ANN, name=f"ann; part 00{number}") for number in range(2)]
+    assert len({CorefTask.group_of(part) for part in parts}) == 1
+    assert CorefTask.group_of(parts[0]) != CorefTask.group_of(replace(ANN, name="bo; part 000"))
+    question = PronounQuestion(Span(3, 4), Span(0, 1), Span(6, 8), True, False, True)
+    asked = [replace(ANN, name=f"test-{number}", question=question) for number in range(2)]
+    assert len({CorefTask.group_of(row) for row in asked}) == 1
+
+
 def test_documents_are_trained_on_in_segments() -> None:
     parts = task(coref__segment_words=6).for_training([ANN])
     assert [len(part.words) for part in parts] == [6, 3]
+
+
+def test_some_spans_must_be_kept() -> None:
+    with pytest.raises(ConfigError, match="spans_per_word is 0; it must be above 0"):
+        task(coref__spans_per_word=0)
 
 
 def test_documents_without_clusters_cannot_be_scored() -> None:
@@ -139,6 +156,39 @@ def test_words_are_read_in_their_order_whatever_the_lengths_of_sentences() -> No
                 )
 
 
+def portions_of(model: TaskModel[Any]) -> list[int]:
+    """Words, padding counted, of all that will be read at once."""
+    portions: list[int] = []
+    model.inputs.register_forward_hook(
+        lambda module, inputs, output: portions.append(output.mask.numel())
+    )
+    return portions
+
+
+@torch.no_grad()
+def test_words_read_in_portions_are_those_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(task())
+    portions = portions_of(model)
+    documents = [ANN, document("x y z w v/q")]
+    at_once = list(read_words(model, documents))
+    assert portions == [25]
+    monkeypatch.setattr(coref_task, "READ_AT_ONCE", 6)
+    in_portions = list(read_words(model, documents))
+    assert portions[1:] == [5, 6, 6]
+    for one, other in zip(at_once, in_portions, strict=True):
+        for part, same in zip(one, other, strict=True):
+            torch.testing.assert_close(part, same, atol=NOISE, rtol=0)
+
+
+@torch.no_grad()
+def test_a_long_document_is_not_read_at_once() -> None:
+    model = model_of(task())
+    portions = portions_of(model)
+    [words] = read_words(model, [document("/".join(["a b c"] * 2000))])
+    assert len(words.attention) == sum(portions) == 6000
+    assert max(portions) <= 4096
+
+
 @torch.no_grad()
 def test_a_guess_depends_on_the_document_alone() -> None:
     coref = task()
@@ -158,7 +208,8 @@ def test_a_very_long_document_is_resolved_in_parts(monkeypatch: pytest.MonkeyPat
     apart = [coref.guess(model, [part])[0] for part in parts]
     assert len(coref.guess(model, [both])[0]) == 1
     monkeypatch.setattr(coref_task, "LONGEST_DOCUMENT", 8)
-    [found] = coref.guess(model, [both])
+    with pytest.warns(ElmoWarning, match="8 words, and read in 2 parts, between which nothing is"):
+        [found] = coref.guess(model, [both])
     moved = tuple(tuple(span.moved(8) for span in cluster) for cluster in apart[1])
     assert found == (*apart[0], *moved)
 
@@ -199,6 +250,29 @@ def test_a_mention_longer_than_any_span_does_not_stop_training() -> None:
     coref = task()
     loss = coref.loss(model_of(coref), [document("a b c d", ((0, 4), (1, 2)))])
     assert loss.isfinite()
+
+
+def link_loss(
+    model: TaskModel[Any], words: ReadWords, spans: Sequence[Span], clusters: list[int]
+) -> float:
+    [antecedents] = model.network.antecedents(model.network.keep(words, spans))
+    return antecedent_loss(antecedents, torch.tensor(clusters)).item()
+
+
+@torch.no_grad()
+def test_the_loss_is_that_of_links_and_of_mentions_per_kept_span() -> None:
+    # So that every word is a span that is kept.
+    spans_are_words = {"coref__longest_span": 1, "coref__spans_per_word": 1.0}
+    coref = task(coref__mention_loss=0.5, **spans_are_words)
+    model = model_of(coref)
+    documents = [ANN, document("x Ann y", ((0, 1), (1, 2)))]
+    total = 0.0
+    for example, clusters in zip(documents, ([0, -1, -1, 0, *[-1] * 5], [0, 0, -1]), strict=True):
+        [words] = read_words(model, [example])
+        spans = [Span(n, n + 1) for n in range(len(clusters))]
+        total += link_loss(model, words, spans, clusters)
+        total += 0.5 * mention_loss(words, example.clusters or ()).item()
+    assert coref.loss(model, documents).item() == pytest.approx(total / 12, abs=NOISE)
 
 
 def test_the_loss_falls_as_right_antecedents_score_higher() -> None:
@@ -243,6 +317,19 @@ def test_a_name_that_is_too_long_to_be_a_span_is_left_out() -> None:
     model = model_of(coref)
     model.network.pairs.scorer.score.bias.fill_(100.0)
     assert coref.guess(model, [question(True)]) == [((Span(0, 1), Span(3, 4)),)]
+
+
+@torch.no_grad()
+def test_the_loss_of_a_question_is_that_of_its_links_alone() -> None:
+    coref = task(coref__mention_loss=0.5)
+    model = model_of(coref)
+    first, pronoun, second = spans = Span(0, 1), Span(3, 4), Span(6, 8)
+    [words] = read_words(model, [ANN])
+    for is_first, clusters in ((True, [0, 0, -1]), (False, [-1, 0, 0])):
+        right = (first, pronoun) if is_first else (pronoun, second)
+        example = replace(question(is_first), clusters=(right,))
+        expected = link_loss(model, words, spans, clusters) / 3
+        assert coref.loss(model, [example]).item() == pytest.approx(expected, abs=NOISE)
 
 
 def test_files_without_a_mention_are_refused_in_one_line() -> None:

@@ -70,6 +70,7 @@ def test_a_name_within_a_word_is_the_word(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"A-offset": "3"}, "line 2: A is 'Ann', but the text has \"'s \" at its offset 3"),
+        ({"A-offset": "9" * 5000}, "A is 'Ann', but the text has '' at its offset 999"),
         ({"A-offset": "-3"}, "A is 'Ann', but the text has '' at its offset -3"),
         ({"B": " ", "B-offset": "5"}, "B is ' ', but the text has ' ' at its offset 5"),
         ({"B-coref": "yes"}, "line 2: B-coref is 'yes'; it must be TRUE or FALSE"),

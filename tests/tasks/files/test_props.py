@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elmokit.errors import ElmoError
+from elmokit.errors import ElmoError, ElmoWarning
 from elmokit.tasks.config import FilesConfig
 from elmokit.tasks.files.props import read_props
 from elmokit.tasks.srl.propositions import Proposition
@@ -141,6 +141,17 @@ def test_a_column_without_a_predicate_is_refused(tmp_path: Path) -> None:
     assert found.startswith(", line 2: column 13 of the sentence has no predicate")
 
 
+def test_a_column_of_propbank_has_its_predicate_too(tmp_path: Path) -> None:
+    found = refusal(write(tmp_path, PROPBANK.replace("(V*)", "*   ")))
+    assert found.startswith(", line 2: column 6 of the sentence has no predicate")
+
+
+def test_columns_in_another_order_than_their_predicates_are_noticed(tmp_path: Path) -> None:
+    text = "0\tlet\tVB\tlet\tlet.01\t*\t(V*)\n1\tgo\tVB\tgo\tgo.01\t(V*)\t*\n"
+    with pytest.warns(ElmoWarning, match="line 1 and after: .* roleset of 2 predicates; are the"):
+        read_props(write(tmp_path, text), "propbank")
+
+
 def test_a_file_without_any_predicate_is_refused(tmp_path: Path) -> None:
     text = PROPBANK[PROPBANK.index("# sent_id = two") :]
     assert refusal(write(tmp_path, text)).startswith(": no word of it is a predicate")
@@ -162,6 +173,7 @@ def test_a_file_of_another_task_is_refused(
     assert message in refusal(write(tmp_path, text, name))
 
 
+@pytest.mark.filterwarnings("ignore:.*stands at another word:elmokit.errors.ElmoWarning")
 @pytest.mark.parametrize(
     ("part", "sentences", "predicates", "arguments"),
     [("dev", 1963, 4960, 9576), ("test", 2054, 4795, 9337)],

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import torch
 from tasks.small_reading import passage
+from tasks.small_tasks import embedder
 
 from elmokit.tasks.character_features import CharacterFeatures
-from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.config import InputConfig
+from elmokit.tasks.inputs import TaskInputs, build_inputs
 from elmokit.tasks.reading.inputs import Piece, parts_of, reading_of, window_vectors
 from elmokit.tasks.reading.passages import Question
 from elmokit.tasks.reading.spans import Window
@@ -45,6 +47,26 @@ def test_every_word_of_a_window_has_its_own_vector() -> None:
     assert found.at_output is None
 
 
+@torch.no_grad()
+def test_elmo_at_both_places_is_that_of_whole_sentences() -> None:
+    some = build_inputs(InputConfig(elmo="both"), embedder()).eval()
+    some.mixes[1].weights.copy_(torch.tensor([-1.0, 0.0, 1.0]))
+    pieces = [Piece(TEXT, Window(1, 6), (0,)), Piece(OTHER, Window(2, 4), (0,))]
+
+    found = window_vectors(some, pieces)
+
+    for row, (text, window, _) in enumerate(pieces):
+        length = window.end - window.first
+        alone = [some([sentence]) for sentence in text.context]
+        for place in ("at_input", "at_output"):
+            vectors = getattr(found, place)[row]
+            whole = torch.cat([getattr(each, place)[0] for each in alone])
+            torch.testing.assert_close(
+                vectors[:length], whole[window.first : window.end], rtol=0, atol=1e-5
+            )
+            assert not vectors[length:].any()
+
+
 def test_rows_name_the_window_and_the_question() -> None:
     questions = [Question(str(n), (word,)) for n, word in enumerate(("what", "who", "why"))]
     pieces = [Piece(TEXT, Window(0, 4), (0, 2)), Piece(TEXT, Window(3, 7), (2,))]
@@ -54,4 +76,4 @@ def test_rows_name_the_window_and_the_question() -> None:
     assert reading.window_rows.tolist() == [0, 0, 1]
     assert reading.asked_rows.tolist() == [0, 1, 1]  # the second question is not asked
     assert len(reading.questions.mask) == 2
-    assert [piece.size for piece in pieces] == [8, 4]
+    assert [piece.width for piece in pieces] == [4, 4]

@@ -120,6 +120,67 @@ def test_no_word_attends_to_itself_and_a_lone_one_to_nothing() -> None:
     assert_same(attended[0, :5], shares @ encoded[0, :5])
 
 
+def test_a_text_and_its_question_attend_to_each_other() -> None:
+    """As the equations of the paper have it, word by word."""
+    network = reader()
+    size = len(network.similarity.of_both)
+    texts, asked = torch.randn(2, 5, size), torch.randn(2, 4, size)
+    masks = random_words((5, 3)).mask, random_words((2, 4)).mask
+
+    found = network.attend_to_question(texts, asked, *masks)
+
+    for row, (length, count) in enumerate(((5, 2), (3, 4))):
+        text, question = texts[row, :length], asked[row, :count]
+        similar = network.similarity(text[None], question[None])[0]
+        nearest = torch.tensor([max(of_word) for of_word in similar.tolist()])
+        summary = nearest.softmax(0) @ text
+        for place, word in enumerate(text):
+            attended = similar[place].softmax(0) @ question
+            joined = torch.cat([word, attended, word * attended, summary * attended])
+            assert_same(found[row, place], network.merge(joined).relu())
+
+
+@pytest.mark.parametrize("answer_lstms", [True, False])
+def test_scores_are_of_each_word_and_what_the_others_add_to_it(answer_lstms: bool) -> None:
+    network = reader(answer_lstms, dropout=0.5).eval()
+    found = scores(network)
+
+    text, question = random_words([7]), random_words([3], seed=1)
+    encoded = [
+        torch.cat([network.encoder(words.at_input, words.mask), words.at_output], dim=-1)
+        for words in (text, question)
+        if words.at_output is not None
+    ]
+    read = network.attend_to_question(encoded[0], encoded[1], text.mask, question.mask)
+    starts = ends = read + network.attend_to_itself(read, text.mask)
+    if network.start_lstm is not None and network.end_lstm is not None:
+        starts = network.start_lstm(starts, text.mask)
+        ends = network.end_lstm(torch.cat([ends, starts], dim=-1), text.mask)
+    assert_same(found.start[1, :7], starts[0] @ network.start.weight[0])
+    assert_same(found.end[1, :7], ends[0] @ network.end.weight[0])
+
+
+@pytest.mark.parametrize("answer_lstms", [True, False])
+def test_words_lack_the_same_dimensions_when_they_are_scored_in_training(
+    answer_lstms: bool,
+) -> None:
+    network = reader(answer_lstms, dropout=0.5)
+    lstms = network.start_lstm, network.end_lstm
+    seen: list[Tensor] = []
+    for layer in lstms if answer_lstms else (network.start, network.end):
+        assert layer is not None
+        layer.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    read = torch.ones(3, 4, network.merge.out_features)
+
+    network.score(read, torch.ones(3, 4, dtype=torch.bool))
+
+    assert len(seen) == 2
+    for inputs in seen:
+        left = inputs[..., : read.shape[-1]]
+        assert set(left.flatten().tolist()) == {0.0, 2.0}
+        assert torch.equal(left, left[:, :1].expand_as(left))
+
+
 def test_attention_is_over_what_is_allowed() -> None:
     vectors = torch.eye(3).unsqueeze(0)
     scores_of_words = torch.tensor([[[0.0, 5.0, 0.0], [1.0, 1.0, 1.0]]])

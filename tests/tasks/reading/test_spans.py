@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmokit.tasks.reading.passages import Answer, Question, words_between
+from elmokit.tasks.offsets import words_between
+from elmokit.tasks.reading.passages import Answer, Question
 from elmokit.tasks.reading.spans import (
     SpanScores,
     Window,

@@ -18,14 +18,16 @@ from tasks.small_reading import (
 from tasks.small_tasks import Interrupting, Listening, draw_nothing, embedder, weights
 
 from elmokit.errors import ConfigError, InputError
+from elmokit.tasks import evaluation
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.inputs import build_inputs
 from elmokit.tasks.labels import Labels
 from elmokit.tasks.reading import task as reading_task
-from elmokit.tasks.reading.inputs import reading_of
+from elmokit.tasks.reading.inputs import Piece, reading_of
 from elmokit.tasks.reading.passages import Passage, Question
 from elmokit.tasks.reading.predictions import AnswerPrediction
 from elmokit.tasks.reading.reader import Reader
+from elmokit.tasks.reading.spans import Window
 from elmokit.tasks.reading.task import ReadingTask, right_words
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.task import TaskModel
@@ -245,21 +247,33 @@ def test_a_window_with_a_part_of_the_answer_is_not_one_without() -> None:
         assert task.windows(text)[0] not in read
 
 
-def test_a_text_is_read_once_for_all_that_ask_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = small_task()
-    model = new_model(task)
-    texts = [passage("the a we MOTHER you", "it was"), passage("boo is")]
-    asked = [texts[0], texts[1], replace(texts[0], questions=texts[1].questions)]
-    alone = [task.guess(model, [text])[0] for text in asked]
-    read: list[int] = []
-    monkeypatch.setattr(task, "guess", lambda *given: read.append(len(given[1])) or guess(*given))
-    guess = small_task().guess
+def test_a_text_is_read_once_for_all_that_ask_about_it(
+    trained: TrainedTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However long it is: a batch has room for one such text alone.
+    monkeypatch.setattr(evaluation, "TOKENS", 16)
+    asked = [("who", LONG), ("HOW MUCH", "boo is 1000"), ("HOW MUCH", LONG), ("where", LONG)]
+    alone = [trained.predict([item])[0] for item in asked]
+    read: list[list[str]] = []
+    predict = trained.task.predict
 
-    together = task.predict(model, asked)
+    def counting(model: Any, examples: Any) -> Any:
+        read.extend([text.text, *(asked.words[0] for asked in text.questions)] for text in examples)
+        return predict(model, examples)
 
-    assert read == [2]
-    for one, other in zip(together, alone, strict=True):
-        assert [each.answer for each in one] == [each.answer for each in other]
+    monkeypatch.setattr(trained.task, "predict", counting)
+    together = trained.predict(asked)
+
+    assert sorted(read) == [["boo is 1000", "HOW"], [LONG, "who", "HOW", "where"]]
+    assert [each.answer for each in together] == [each.answer for each in alone]
+
+
+def test_padding_counts_in_what_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_task, "WORDS_AT_ONCE", 12)
+    text = passage(LONG)
+    narrow, wide = Piece(text, Window(0, 2), (0, 1)), Piece(text, Window(0, 5), (2,))
+    grouped = list(reading_task.some_at_once([narrow, narrow, narrow, wide, wide]))
+    assert [len(some) for some in grouped] == [3, 2]  # 6 rows of 2, and 2 rows of 5
 
 
 # What cannot be

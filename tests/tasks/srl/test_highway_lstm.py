@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import pytest
@@ -28,9 +29,15 @@ def small_lstm(layers: int = 2, dropout: float = 0.0) -> HighwayLSTM:
     return lstm
 
 
-def by_the_equations(lstm: HighwayLSTM, sentence: Tensor) -> Tensor:
-    """What the paper's equations give for one sentence (words, size), word by word."""
+def by_the_equations(
+    lstm: HighwayLSTM, sentence: Tensor, dropout: Sequence[Tensor] | None = None
+) -> Tensor:
+    """What the paper's equations give for one sentence (words, size), word by word.
+
+    Dropout is the z of each layer, (hidden,); without it, 1.
+    """
     for depth, layer in enumerate(lstm.layers):
+        z = torch.ones(HIDDEN) if dropout is None else dropout[depth]
         words = list(sentence) if depth % 2 == 0 else list(sentence)[::-1]
         output = cell = sentence.new_zeros(HIDDEN)
         outputs = []
@@ -40,7 +47,7 @@ def by_the_equations(lstm: HighwayLSTM, sentence: Tensor) -> Tensor:
             o, r, i, f, j = (gate + add for gate, add in zip(gates, recurrent, strict=True))
             cell = f.sigmoid() * cell + i.sigmoid() * j.tanh()
             hidden = o.sigmoid() * cell.tanh()
-            output = r.sigmoid() * hidden + (1 - r.sigmoid()) * carried
+            output = z * (r.sigmoid() * hidden + (1 - r.sigmoid()) * carried)
             outputs.append(output)
         sentence = torch.stack(outputs if depth % 2 == 0 else outputs[::-1])
     return sentence
@@ -53,6 +60,24 @@ def test_equals_the_papers_equations_word_by_word(layers: int) -> None:
     outputs = lstm(words.at_input.double(), words.mask)
     for row, length in enumerate((4, 1, 6, 2)):
         expected = by_the_equations(lstm, words.at_input[row, :length].double())
+        assert_same(outputs[row, :length], expected, EXACT)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_dropout_is_that_of_the_equations_and_scales_up_what_is_left(layers: int) -> None:
+    lstm = small_lstm(layers, dropout=0.4).double()
+    lengths = (6, 4, 2, 1)  # as they are packed, so that the rows of z are theirs
+    words = random_words(lengths)
+    left: list[Tensor] = []
+    for layer in lstm.layers:
+        layer.register_forward_pre_hook(lambda module, inputs: left.append(inputs[1] != 0))
+
+    outputs = lstm(words.at_input.double(), words.mask)
+
+    assert len({tuple(z.tolist()) for of_layer in left for z in of_layer}) > 1
+    for row, length in enumerate(lengths):
+        dropout = [of_layer[row].double() / (1 - 0.4) for of_layer in left]
+        expected = by_the_equations(lstm, words.at_input[row, :length].double(), dropout)
         assert_same(outputs[row, :length], expected, EXACT)
 
 

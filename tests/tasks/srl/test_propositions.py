@@ -3,7 +3,13 @@ from __future__ import annotations
 from tasks.small_srl import sentence
 
 from elmokit.tasks.batches import size_of
-from elmokit.tasks.srl.propositions import Proposition, RoleSentence, in_parts, tags_of
+from elmokit.tasks.srl.propositions import (
+    Proposition,
+    RoleSentence,
+    in_parts,
+    tags_of,
+    with_found,
+)
 from elmokit.tasks.tags import Span, spans
 
 THREE = sentence(
@@ -38,6 +44,20 @@ def test_a_part_has_at_least_one_predicate_and_small_sentences_stay_whole() -> N
     assert in_parts(THREE, most=12) == [THREE]
     without = RoleSentence(("a",), (), "here")
     assert in_parts(without, most=1) == [without]
+
+
+def test_words_that_are_more_probably_a_predicate_than_not_are_found() -> None:
+    unknown = RoleSentence(("a", "b", "c", "d"), None, "here")
+    on_padding = 0.9
+    found = with_found(unknown, [0.51, 0.49, 0.5, 1.0, on_padding])
+    assert found == RoleSentence(unknown.words, (Proposition(0), Proposition(3)), "here")
+    assert with_found(unknown, [0.0] * 4).propositions == ()
+
+
+def test_predicates_that_are_given_stay_as_they_are() -> None:
+    assert with_found(THREE, [0.0, 0.0, 1.0, 0.0]) == THREE
+    none = RoleSentence(("a",), (), "here")
+    assert with_found(none, [1.0]) == none
 
 
 def test_phrases_are_read_off_a_proposition() -> None:

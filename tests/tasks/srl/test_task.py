@@ -19,7 +19,13 @@ from elmokit.tasks.item_settings import ItemSettings
 from elmokit.tasks.items import items_of
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.srl import task as srl_task
-from elmokit.tasks.srl.predictions import FoundArgument, FoundPredicate, RolePrediction
+from elmokit.tasks.srl.predictions import (
+    FoundArgument,
+    FoundPredicate,
+    RolePrediction,
+    TaggedWords,
+    found_predicate,
+)
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
 from elmokit.tasks.srl.task import RoleGuess, SrlTask
 from elmokit.text.tokenizer import load_tokenizer
@@ -278,6 +284,12 @@ def test_an_argument_may_stand_around_its_predicate_in_text() -> None:
     around = FoundArgument("ARG1", "sold it", 0, 2, None, None, 1.0)
     sold = FoundPredicate("sold", 0, None, None, None, (around,))
     assert RolePrediction(("sold", "it"), (sold,)).to_text() == "[ARG1 [V sold] it]"
+
+
+def test_the_rest_of_a_predicate_is_no_argument() -> None:
+    tagged = TaggedWords(("B-V", "B-ARG1", "B-C-V"), (0.0, 0.0, 0.0))
+    found = found_predicate(("took", "it", "off"), 0, tagged, None)
+    assert [argument.role for argument in found.arguments] == ["ARG1"]
 
 
 def test_given_propositions_have_no_phrases_yet() -> None:
