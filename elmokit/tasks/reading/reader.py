@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmokit.config import check_number, check_size
 from elmokit.tasks.reading.spans import SpanScores
@@ -60,10 +61,9 @@ class Reader(nn.Module):
             window_rows: The window that each row reads, (rows,).
             asked_rows: The question that each row asks, (rows,).
         """
-        texts = self.encode(windows).index_select(0, window_rows)
         asked = self.encode(questions).index_select(0, asked_rows)
         mask, asked_mask = windows.mask[window_rows], questions.mask[asked_rows]
-        read = self.attend_to_question(texts, asked, mask, asked_mask)
+        read = self.attend_to_question(self.encode(windows), window_rows, asked, mask, asked_mask)
         return self.score(read + self.attend_to_itself(read, mask), mask)
 
     def encode(self, words: WordVectors) -> Tensor:
@@ -71,16 +71,33 @@ class Reader(nn.Module):
         return join_output(self.encoder(self.dropout(words.at_input), words.mask), words)
 
     def attend_to_question(
-        self, texts: Tensor, asked: Tensor, mask: Tensor, asked_mask: Tensor
+        self,
+        windows: Tensor,
+        window_rows: Tensor,
+        asked: Tensor,
+        mask: Tensor,
+        asked_mask: Tensor,
     ) -> Tensor:
-        """What each word of a text means to the question: (rows, words, 2 * hidden)."""
+        """What each word of a text means to the question: (rows, words, 2 * hidden).
+
+        That is relu(W [t; a; t ⊙ a; s ⊙ a] + b) for a word t, where a is the mean of the question's
+        words that t attends to, and s that of the text's words nearest to the question. W is cut in
+        four: its product with t is the same for all questions about a window, and as a is a mean of
+        a few words, two others are cheaper of these words. Only that with t ⊙ a is of every row.
+        """
+        texts = windows.index_select(0, window_rows)
         scores = self.similarity(texts, asked)
-        attended = attend_where(scores, asked, asked_mask.unsqueeze(1))
-        # The other way: the words of the text that are nearest to some word of the question.
+        shares = softmax_where(scores, asked_mask.unsqueeze(1))
         nearest = scores.masked_fill(~asked_mask.unsqueeze(1), -torch.inf).amax(-1)
         summary = attend_where(nearest.unsqueeze(1), texts, mask.unsqueeze(1))
-        joined = torch.cat([texts, attended, texts * attended, summary * attended], dim=-1)
-        return torch.relu(self.merge(self.dropout(joined)))
+
+        of_word, of_attended, of_both, of_summary = self.merge.weight.chunk(4, dim=1)
+        of_words = functional.linear(self.dropout(windows), of_word, self.merge.bias)
+        of_asked = functional.linear(self.dropout(asked), of_attended)
+        of_asked = of_asked + functional.linear(self.dropout(summary * asked), of_summary)
+        both = texts * (shares @ self.dropout(asked))
+        merged = of_words.index_select(0, window_rows) + shares @ of_asked
+        return torch.relu(merged + functional.linear(both, of_both))
 
     def attend_to_itself(self, read: Tensor, mask: Tensor) -> Tensor:
         """What the other words of a text add to each: (rows, words, 2 * hidden)."""
@@ -116,7 +133,7 @@ class TrilinearSimilarity(nn.Module):
 
     def forward(self, one: Tensor, other: Tensor) -> Tensor:
         """Each of (rows, words, size) with each of (rows, others, size): (rows, words, others)."""
-        products = (one * self.of_both) @ other.transpose(1, 2)
+        products = one @ (other * self.of_both).transpose(1, 2)
         similarity = products + (other @ self.of_other).unsqueeze(1)
         return similarity if self.of_one is None else similarity + (one @ self.of_one).unsqueeze(2)
 
@@ -131,5 +148,10 @@ def attend_where(scores: Tensor, vectors: Tensor, allowed: Tensor) -> Tensor:
 
     Where nothing is, as for a text of one word that looks for others, the sum is 0.
     """
+    return softmax_where(scores, allowed) @ vectors
+
+
+def softmax_where(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Shares (rows, queries, words) of what is allowed; none where nothing is."""
     shares = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1)
-    return shares.masked_fill(~allowed, 0) @ vectors
+    return shares.masked_fill(~allowed, 0)

@@ -127,7 +127,7 @@ def test_a_text_and_its_question_attend_to_each_other() -> None:
     texts, asked = torch.randn(2, 5, size), torch.randn(2, 4, size)
     masks = random_words((5, 3)).mask, random_words((2, 4)).mask
 
-    found = network.attend_to_question(texts, asked, *masks)
+    found = network.attend_to_question(texts, torch.arange(2), asked, *masks)
 
     for row, (length, count) in enumerate(((5, 2), (3, 4))):
         text, question = texts[row, :length], asked[row, :count]
@@ -151,7 +151,8 @@ def test_scores_are_of_each_word_and_what_the_others_add_to_it(answer_lstms: boo
         for words in (text, question)
         if words.at_output is not None
     ]
-    read = network.attend_to_question(encoded[0], encoded[1], text.mask, question.mask)
+    rows = torch.arange(len(encoded[0]))
+    read = network.attend_to_question(encoded[0], rows, encoded[1], text.mask, question.mask)
     starts = ends = read + network.attend_to_itself(read, text.mask)
     if network.start_lstm is not None and network.end_lstm is not None:
         starts = network.start_lstm(starts, text.mask)
