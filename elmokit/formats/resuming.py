@@ -29,7 +29,7 @@ def newest_of_run(
     for name, what in names.items():
         if checkpoint.values[name] != facts[name]:
             raise InputError(
-                f"{checkpoints.folder}: the checkpoint is of another {what}; "
+                f"{checkpoints.folder}: the checkpoint is of {what}; "
                 "resume with the same, or choose another --output"
             )
     return checkpoint

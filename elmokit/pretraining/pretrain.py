@@ -44,9 +44,9 @@ from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 CURVES = "curves.png"
 LOCK = ".lock"
 FACTS = {
-    "corpus": "training text",
-    "vocabulary": "vocabulary",
-    "held_out": "held-out text",
+    "corpus": "another training text",
+    "vocabulary": "another vocabulary",
+    "held_out": "another held-out text",
 }
 """What a resumed run must share with its checkpoint, besides the settings."""
 

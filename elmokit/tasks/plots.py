@@ -59,8 +59,10 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]], path: str | Path, title: s
 
 
 def mark_best(axes: Any, scores: Sequence[tuple[int, float]]) -> None:
-    """Name the epoch whose weights were kept: the first of those with the highest score."""
+    """Name the epoch whose weights were kept: the first of the highest score, of 0 the last."""
     epoch, score = max(scores, key=lambda one: one[1])
+    if score == 0:
+        epoch, score = scores[-1]
     axes.plot([epoch], [score], "o", color=SCORE, markersize=7)
     axes.annotate(
         f"{score:.2f} %", (epoch, score), textcoords="offset points", xytext=(0, 8), ha="center",

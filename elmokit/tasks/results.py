@@ -66,9 +66,9 @@ class TaskResult(NamedTuple):
 
     def report(self) -> str:
         """All there is to say, for a file."""
-        parts = [self.describe(), f"dev, by class:\n\n{errors_text(self.dev)}"]
+        parts = [self.describe(), f"dev, in detail:\n\n{errors_text(self.dev)}"]
         if self.test is not None:
-            parts.append(f"test, by class:\n\n{errors_text(self.test)}")
+            parts.append(f"test, in detail:\n\n{errors_text(self.test)}")
         return "\n\n".join(parts) + "\n"
 
 

@@ -41,11 +41,12 @@ from elmokit.token_vectors import check_device
 Cache = Literal["memory", "disk", "none"]
 
 FACTS = {
-    "bilm": "biLM, or of one in another state or precision",
-    "train": "training data",
-    "dev": "dev data",
-    "static": "static vectors",
-    "trained_words": "set of words whose static vectors learn, to which those of --test belong",
+    "bilm": "another biLM, or of one in another state or precision",
+    "train": "other training data (without --dev a part is held out of them)",
+    "dev": "other dev data",
+    "static": "other static vectors",
+    "trained_words": "another set of words whose static vectors learn, to which those of --test "
+    "belong",
 }
 """What a resumed run must share with its checkpoint, besides the settings."""
 
@@ -86,6 +87,8 @@ def train_task(
     check_folder(folder, resume, force)
     with claimed(folder), torch.random.fork_rng(devices=[]), ExitStack() as stack:
         check_files([*as_list(train), *as_list(dev or []), *as_list(test or [])])
+        if config.inputs.static is not None:
+            check_files([config.inputs.static])
         used = load_bilm(config, bilm, device, watcher)
         config = with_tokenizer(config, used)
         task, data = read_data(config, train, dev, test, watcher)

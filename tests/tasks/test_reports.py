@@ -94,7 +94,7 @@ def test_a_run_draws_its_pictures(tmp_path: Path) -> None:
         assert (folder / name).read_bytes().startswith(PNG)
     report = (folder / "report.txt").read_text()
     assert "ELMo at the input: gamma" in report
-    assert "dev, by class:" in report
+    assert "dev, in detail:" in report
 
 
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:

@@ -299,7 +299,7 @@ def test_what_is_resumed_must_be_the_same_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the checkpoint is of another biLM"):
         train(tmp_path, "spam", SHORT, bilm=embedder(7), resume=True)
     other = write_examples(tmp_path, "spam", "test")
-    with pytest.raises(InputError, match="the checkpoint is of another training data"):
+    with pytest.raises(InputError, match="the checkpoint is of other training data"):
         train(tmp_path, "spam", SHORT, train=other, resume=True)
 
 
@@ -326,7 +326,7 @@ def test_what_is_resumed_must_have_the_same_static_vectors(tmp_path: Path) -> No
     same_words = write_vectors(tmp_path / "other.txt", PLAIN_WORDS, scale=2.0)
     train(tmp_path, "spam", with_static(first), bilm=None)
 
-    with pytest.raises(InputError, match="the checkpoint is of another static vectors"):
+    with pytest.raises(InputError, match="the checkpoint is of other static vectors"):
         train(tmp_path, "spam", with_static(same_words), bilm=None, resume=True)
     train(tmp_path, "spam", with_static(first), bilm=None, resume=True)
 
