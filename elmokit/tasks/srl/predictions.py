@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from elmokit.tasks.examples import Words
@@ -69,6 +70,8 @@ class RolePrediction:
     predicates: tuple[FoundPredicate, ...]
     offsets: tuple[Offsets, ...] | None = None
     """Where each word stands in the raw text; None where words were given."""
+    sentences: tuple[int, ...] = (0,)
+    """The first word of each sentence."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -78,35 +81,42 @@ class RolePrediction:
         return values | {"predicates": [each.to_dict() for each in self.predicates]}
 
     def to_text(self) -> str:
-        """A line for each predicate: the words, with brackets around it and its arguments.
+        """A line for each predicate: its sentence, with brackets around it and its arguments.
 
-        Without any predicate it is the words as they are.
+        A sentence without any predicate is shown as it is.
 
         >>> he = FoundArgument("ARG0", "He", 0, 1, None, None, 1.0)
         >>> sold = FoundPredicate("sold", 1, None, None, None, (he,))
         >>> RolePrediction(("He", "sold", "."), (sold,)).to_text()
         '[ARG0 He] [V sold] .'
         """
-        return "\n".join(map(self._line, self.predicates)) or " ".join(self.words)
+        lines: list[str] = []
+        for first, end in pairwise((*self.sentences, len(self.words))):
+            own = [each for each in self.predicates if first <= each.word < end]
+            plain = " ".join(self.words[first:end])
+            lines += [self._line(each, first, end) for each in own] or [plain]
+        return "\n".join(lines)
 
-    def _line(self, predicate: FoundPredicate) -> str:
-        """The words, with brackets around a predicate and its arguments."""
+    def _line(self, predicate: FoundPredicate, begin: int, stop: int) -> str:
+        """The words from `begin` to `stop`, with brackets around a predicate and its arguments."""
         words = list(self.words)
         marked = [(each.role, each.first_word, each.end_word) for each in predicate.arguments]
         for role, first, end in ((VERB, predicate.word, predicate.word + 1), *marked):
             words[first] = f"[{role} {words[first]}"
             words[end - 1] += "]"
-        return " ".join(words)
+        return " ".join(words[begin:stop])
 
 
 def joined_sentences(sentences: Sequence[RolePrediction]) -> RolePrediction:
     """The predictions of sentences that follow one another, in one."""
     words: list[str] = []
     predicates: list[FoundPredicate] = []
+    starts: list[int] = []
     for sentence in sentences:
+        starts.append(len(words))
         predicates += [each.moved(len(words)) for each in sentence.predicates]
         words += sentence.words
-    return RolePrediction(tuple(words), tuple(predicates))
+    return RolePrediction(tuple(words), tuple(predicates), sentences=tuple(starts) or (0,))
 
 
 def within_text(
@@ -114,7 +124,7 @@ def within_text(
 ) -> RolePrediction:
     """The same with all places in the raw text."""
     predicates = tuple(each.within(text, offsets) for each in prediction.predicates)
-    return RolePrediction(prediction.words, predicates, offsets)
+    return replace(prediction, predicates=predicates, offsets=offsets)
 
 
 def found_predicate(

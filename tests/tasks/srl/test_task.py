@@ -25,6 +25,7 @@ from elmokit.tasks.srl.predictions import (
     RolePrediction,
     TaggedWords,
     found_predicate,
+    joined_sentences,
 )
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
 from elmokit.tasks.srl.task import RoleGuess, SrlTask
@@ -284,6 +285,15 @@ def test_an_argument_may_stand_around_its_predicate_in_text() -> None:
     around = FoundArgument("ARG1", "sold it", 0, 2, None, None, 1.0)
     sold = FoundPredicate("sold", 0, None, None, None, (around,))
     assert RolePrediction(("sold", "it"), (sold,)).to_text() == "[ARG1 [V sold] it]"
+
+
+def test_a_line_of_text_is_the_sentence_of_its_predicate() -> None:
+    sold, slept = (
+        RolePrediction((who, verb), (FoundPredicate(verb, 1, None, None, None, ()),))
+        for who, verb in (("We", "sold"), ("They", "slept"))
+    )
+    joined = joined_sentences([sold, RolePrediction(("Yes", "."), ()), slept])
+    assert joined.to_text() == "We [V sold]\nYes .\nThey [V slept]"
 
 
 def test_the_rest_of_a_predicate_is_no_argument() -> None:
