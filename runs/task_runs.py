@@ -22,7 +22,7 @@ from benchmarks.machine import describe
 from benchmarks.text import REPOSITORY
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
 from elmokit.cli.task_progress import Shown
-from elmokit.errors import ConfigError
+from elmokit.errors import ConfigError, InputError
 from elmokit.formats.files import write_atomically
 from elmokit.process_memory import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
@@ -119,7 +119,7 @@ def made_in(folder: Path) -> str:
 
 @contextmanager
 def noted(folder: Path, before: str | None = None) -> Iterator[None]:
-    """Note in a run's folder where it is made, a run that is stopped too.
+    """Note in a run's folder where it is made, of a run that is stopped too.
 
     Args:
         folder: The run's.
@@ -128,10 +128,14 @@ def noted(folder: Path, before: str | None = None) -> Iterator[None]:
     where = describe()  # before: a commit made meanwhile is not what is measured
     if before is not None:
         where = before if before.endswith(where) else f"{before}, and from there on {where}"
+    begun = True
     try:
         yield
+    except (ConfigError, InputError):
+        begun = False
+        raise
     finally:
-        if folder.exists():
+        if begun and folder.exists():
             with write_atomically(folder / MADE) as temporary:
                 temporary.write_text(where, encoding="utf-8")
 
@@ -209,6 +213,7 @@ def train(row: Row, config: TaskConfig, folder: Path) -> None:
             return
         except ConfigError:
             pass  # what was stopped was of other settings
+    (folder / MADE).unlink(missing_ok=True)  # of what is replaced
     with noted(folder):
         run(row, config, folder, force=folder.exists())
 

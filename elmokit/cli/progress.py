@@ -126,12 +126,14 @@ class SoonShown(Progress):
     """A line comes soon also where the first part of the work takes long."""
 
     first_line = "the first are being computed"
+    _timer: Timer | None = None
 
-    def __enter__(self) -> Self:
-        self._first_line = Timer(SECONDS_BEFORE_FIRST_LINE, self._begin)
-        self._first_line.daemon = True
-        self._first_line.start()
-        return super().__enter__()
+    def begin(self) -> None:
+        """The work begins now."""
+        self._started = time.monotonic()
+        self._timer = Timer(SECONDS_BEFORE_FIRST_LINE, self._show_first_line)
+        self._timer.daemon = True
+        self._timer.start()
 
     def __exit__(
         self,
@@ -139,15 +141,15 @@ class SoonShown(Progress):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._first_line.cancel()
+        self.cancel_first_line()
         super().__exit__(kind, error, trace)
 
-    def __call__(self, done: int, total: int | None) -> None:
-        """Report that `done` of `total` are done."""
-        self._first_line.cancel()
-        super().__call__(done, total)
+    def cancel_first_line(self) -> None:
+        """There is more to tell by now."""
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _begin(self) -> None:
+    def _show_first_line(self) -> None:
         if self.due():
             self.show(self.first_line)
 
@@ -157,11 +159,15 @@ class Embedded(SoonShown):
 
     first_line = "the first sentences are being computed"
 
+    def __enter__(self) -> Self:
+        self.begin()
+        return super().__enter__()
+
     def report(self, state: EmbeddingProgress) -> None:
         """Show how far it is: sentences, words a second, the time left, words known by then."""
         if not self.due():
             return
-        self._first_line.cancel()
+        self.cancel_first_line()
         if state.written:
             total = counted(state.sentences, "sentence")
             self.show(f"{state.written:,} of {total} written to the file")

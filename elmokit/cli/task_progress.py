@@ -18,6 +18,14 @@ class WordsRead(SoonShown, Words):
 
     first_line = "the first words are being read"
 
+    def __call__(self, done: int, total: int | None) -> None:
+        """Report that `done` of `total` are done; with none of them the reading begins."""
+        if not done:
+            self.begin()
+            return
+        self.cancel_first_line()
+        super().__call__(done, total)
+
 
 class Shown(Lines, Watcher):
     """Shows how training goes."""

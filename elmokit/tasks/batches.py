@@ -89,9 +89,9 @@ def hold_out(groups: Sequence[Hashable]) -> tuple[list[int], list[int]]:
         members.setdefault(group, []).append(number)
     if len(members) < 2:
         raise InputError(
-            "the examples are too much alike (equal ones, and pairs that share their first "
-            "sentence, stay together), or there is only one, so none can be held out; give a dev "
-            "file (--dev)"
+            "the examples are too much alike (equal ones, pairs that share their first sentence, "
+            "and parts of one document stay together), or there is only one, so none can be held "
+            "out; give a dev file (--dev)"
         )
     most = max(1, len(groups) // HELD_OUT_SHARE)
     each = list(members.values())

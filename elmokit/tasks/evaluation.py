@@ -52,17 +52,19 @@ def answers(
 ) -> list[Answer]:
     """The answer to each example, in their order; the model is in evaluation mode for it.
 
-    `progress` is told how many words of the examples are read.
+    `progress` is told how many words of the examples are read: 0 when it begins.
     """
     was_training = model.training
     model.eval()
     found: dict[int, Answer] = {}
     sizes = [size_of(example) for example in examples]
-    done = 0
+    done, total = 0, sum(sizes)
+    if progress is not None:
+        progress(0, total)
     for batch in ordered_batches(sizes, tokens=TOKENS, most=EXAMPLES):
         found |= zip(batch, answer(model, [examples[n] for n in batch]), strict=True)
         done += sum(sizes[number] for number in batch)
         if progress is not None:
-            progress(done, sum(sizes))
+            progress(done, total)
     model.train(was_training)
     return [found[number] for number in range(len(examples))]

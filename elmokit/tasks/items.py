@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.plurals import counted
 from elmokit.tasks.config import Column, Kind, TaskConfig
 from elmokit.tasks.files.columns import DOCUMENT_START
@@ -98,10 +99,23 @@ def _squad_items(lines: Sequence[Line], kind: Kind, settings: ItemSettings) -> I
             "a file of SQuAD has questions with the texts that they are about; ask a reader, and "
             "give no --context"
         )
-    name = lines[0].place.rpartition(", ")[0] if lines else ""
-    for place, number, question, context in questions_of(
-        "\n".join(line.text for line in lines), name
-    ):
+    if settings.columns:
+        raise InputError("a file of SQuAD has no columns; give no --text-column")
+    name, of_file, _ = lines[0].place.rpartition(", line ") if lines else ("", "", "")
+    if not of_file:
+        raise InputError("the questions of SQuAD are in a file; name one that has some as INPUT")
+    asked = list(questions_of("\n".join(line.text for line in lines), name))
+    if not asked:
+        raise InputError(f"{name}: holds no question; name a file that has some")
+    bad = [each for each in asked if not each.question.strip()]
+    if bad and settings.skip_bad_rows:
+        warnings.warn(
+            f"{bad[0].place}: it has no words; {counted(len(bad), 'bad question')} left out",
+            ElmoWarning,
+            stacklevel=2,
+        )
+        asked = [each for each in asked if each not in bad]
+    for place, number, question, context in asked:
         yield Item(place, (question, context), {"id": number, "question": question})
 
 
@@ -158,7 +172,7 @@ def _row_item(row: Row, kind: Kind, settings: ItemSettings) -> Item:
     texts = [row.values[at] for at in text_positions(row, table, wanted)]
     named = zip(row.names, row.values, strict=True)
     given = {name: value for name, value in named if name or json_lines}
-    if settings.context is not None and CONTEXT in given:
+    if settings.context is not None and not settings.columns and CONTEXT in given:
         raise InputError(
             f"{row.place}: has a {CONTEXT!r} of its own; leave that out, or leave out --context"
         )
@@ -170,7 +184,8 @@ def _row_item(row: Row, kind: Kind, settings: ItemSettings) -> Item:
 
 def is_question_alone(row: Row) -> bool:
     """Whether a row has a question, but no text that it is about."""
-    return "question" in row.names and CONTEXT not in row.names
+    names = [name.lower() for name in row.names]
+    return "question" in names and CONTEXT not in names
 
 
 def _columns_of_training(row: Row, settings: ItemSettings) -> tuple[Column, ...]:

@@ -206,7 +206,7 @@ class TrainedTask:
         ]
         every = [example for given in givens for example in given.examples]
         self.look_up(every, looking_up)
-        report = None if progress is None else WordsRead(sum(map(size_of, every)), progress)
+        report = None if progress is None else WordsOfItems(sum(map(size_of, every)), progress)
         for start in range(0, len(givens), ITEMS_AT_ONCE):
             some = givens[start : start + ITEMS_AT_ONCE]
             examples = [example for given in some for example in given.examples]
@@ -254,7 +254,7 @@ class TrainedTask:
             static.look_up(words, progress)
 
 
-class WordsRead:
+class WordsOfItems:
     """Tells of some items at a time how many words of all are read."""
 
     def __init__(self, total: int, progress: Progress) -> None:

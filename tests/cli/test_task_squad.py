@@ -155,6 +155,8 @@ def test_the_questions_of_squad_are_answered_by_their_ids(
     assert code == 0, err
     answers = [json.loads(line) for line in out.splitlines()]
     assert {each["id"]: each["answer"] for each in answers} == {"x1": "$$$", "x2": "MOTHER"}
+    (tmp_path / "none.json").write_text('{"data": []}')
+    assert "none.json: holds no question" in fails(elmo, "task", "predict", squad, "none.json")
     (tmp_path / "broken.json").write_text('{"data":\n [}')
     assert "broken.json, line 2: is not JSON" in fails(
         elmo, "task", "predict", squad, "broken.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elmokit.errors import ConfigError
+from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.coref.gap import GapScore
@@ -119,6 +119,22 @@ def test_a_longer_run_is_run_anew_where_the_shorter_one_left_nothing_to_go_on_fr
     for epochs in (5, 8):
         task_runs.run_seeds("sick", "ELMo", {"training.epochs": epochs}, (1,))
     assert [arguments["force"] for _, _, arguments in trainings.asked] == [False, True]
+
+
+def test_what_cannot_go_on_keeps_where_it_was_made(
+    trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(config: TaskConfig, folder: Path, **arguments: Any) -> None:
+        raise InputError("the checkpoint is of other training data")
+
+    task_runs.run_seeds("sick", "ELMo", {"training.epochs": 5}, (1,))
+    folder = trainings.asked[0][1]
+    (folder / "checkpoints").mkdir()
+    monkeypatch.setattr(task_runs, "train_task", refusing)
+    monkeypatch.setattr(task_runs, "describe", lambda: "there")
+    with pytest.raises(InputError):
+        task_runs.run_seeds("sick", "ELMo", {"training.epochs": 8}, (1,))
+    assert task_runs.made_in(folder) == "here, today"
 
 
 def test_where_a_stopped_run_was_made_is_kept(

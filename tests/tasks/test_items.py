@@ -180,3 +180,43 @@ def test_a_file_is_read_as_the_training_files_were(tmp_path: Path) -> None:
     assert item.asked == "caf\xe9"
     [item] = read_items(path, task, ItemSettings("text", encoding="latin-1"))[1:]
     assert item.asked == "a,caf\xe9"
+
+
+SQUAD = """{"data": [{"paragraphs": [{"context": "Ann.", "qas": [
+    {"id": "1", "question": "Who?"}, {"id": "2", "question": " "}
+]}]}]}"""
+
+
+def test_questions_of_squad_have_their_ids_and_bad_ones_are_left_out_on_wish() -> None:
+    found = items(SQUAD.split("\n"), "reading", "squad")
+    assert [item.place for item in found] == ["in.txt, question 1", "in.txt, question 2"]
+    assert found[0].asked == ("Who?", "Ann.")
+    assert found[0].given == {"id": "1", "question": "Who?"}
+    with pytest.warns(ElmoWarning, match="question 2: it has no words; 1 bad question left out"):
+        kept = items(SQUAD.split("\n"), "reading", "squad", skip_bad_rows=True)
+    assert kept == found[:1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        ("text", {}, "ask a reader, and give no --context"),
+        ("reading", {"context": "Bo."}, "ask a reader, and give no --context"),
+        ("reading", {"columns": ("question",)}, "has no columns; give no --text-column"),
+    ],
+)
+def test_squad_is_for_readers_and_has_all_they_need(
+    kind: str, settings: dict[str, Any], message: str
+) -> None:
+    if kind == "reading":
+        assert items(SQUAD.split("\n"), kind, "squad")
+    with pytest.raises(ElmoError, match=message):
+        items(SQUAD.split("\n"), kind, "squad", **settings)
+
+
+def test_a_context_is_known_however_it_is_written_and_may_be_no_more_than_kept() -> None:
+    [item] = items(['{"Question": "Who?", "Context": "Ann."}'], "reading", "jsonl")
+    assert item.asked == ("Who?", "Ann.")
+    named = {"columns": ("question",), "context": "Bo."}
+    [item] = items(["question,context", "Who?,Ann."], "reading", "csv", **named)
+    assert item.asked == ("Who?", "Bo.")

@@ -216,17 +216,15 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
 
 
 def note_parts(documents: Sequence[Document], cut: Sequence[Sequence[Document]]) -> None:
-    """Say it once where documents are too long to be resolved whole."""
+    """Say it where documents are too long to be resolved whole."""
     for document, parts in zip(documents, cut, strict=True):
         if len(parts) > 1:
             warnings.warn(
                 f"{document.place}: is longer than {LONGEST_DOCUMENT:,} words, and read in "
-                f"{counted(len(parts), 'part')}, between which nothing is linked; further ones "
-                "likewise",
+                f"{counted(len(parts), 'part')}, between which nothing is linked",
                 ElmoWarning,
                 stacklevel=2,
             )
-            return
 
 
 def may_be_kept(scores: Tensor, span: Span) -> bool:

@@ -55,7 +55,8 @@ def columns_of(line: Line) -> list[str]:
     """The columns of a line: separated by tabs, or by blanks where there is no tab."""
     if "\t" in line.text:
         return [column.strip() for column in line.text.split("\t")]
-    return line.text.split()
+    # At plain blanks alone: a word may have others in it, as in "10 000" with one that holds.
+    return [stripped for column in line.text.split(" ") if (stripped := column.strip())]
 
 
 def suffix(path: str | Path) -> str:

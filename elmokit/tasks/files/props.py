@@ -102,14 +102,14 @@ def _note_marks_elsewhere(sentences: Sequence[RoleSentence]) -> None:
         sentence.place
         for sentence in sentences
         for each in sentence.propositions or ()
-        if not any(
-            role == VERB and start <= each.predicate < end for role, start, end in each.phrases
-        )
+        for role, start, end in each.phrases
+        if role == VERB and each.predicate not in range(start, end)
+        if any(other in range(start, end) for other in sentence.predicates)
     ]
     if places:
         warnings.warn(
-            f"{places[0]} and after: ({VERB}*) stands at another word than the roleset of "
-            f"{counted(len(places), 'predicate')}; are the columns in the order of the predicates?",
+            f"{places[0]} and after: of {counted(len(places), 'predicate')} ({VERB}*) stands at "
+            "another one; are the columns in the order of the predicates?",
             ElmoWarning,
             stacklevel=3,
         )

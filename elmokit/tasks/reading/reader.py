@@ -15,7 +15,7 @@ from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
 class Reader(nn.Module):
     """Encoder, attention to the question and back, self-attention, a score of starts and of ends.
 
-    A window of a text is encoded once, whatever number of questions are asked about it. ELMo at the
+    A window of a text is encoded once for all questions that are given with it. ELMo at the
     output is joined to the encoder's outputs: the ELMo paper adds it to the input and the output of
     this layer. Dropout is variational, before each LSTM and each dense layer, but not behind the
     LSTMs of answers.

@@ -168,7 +168,7 @@ class ReadingTask(Task[Passage, Reader, Answers]):
         examples: Sequence[Passage],
         answers: Callable[[Sequence[Passage]], list[Answers]],
     ) -> list[Answers]:
-        """The answers, each text being read once for all that ask about it."""
+        """The answers, all that ask about a text being one example: it is read for some at once."""
         by_text: dict[str, list[int]] = {}
         for number, passage in enumerate(examples):
             by_text.setdefault(passage.text, []).append(number)

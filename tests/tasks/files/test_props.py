@@ -148,8 +148,14 @@ def test_a_column_of_propbank_has_its_predicate_too(tmp_path: Path) -> None:
 
 def test_columns_in_another_order_than_their_predicates_are_noticed(tmp_path: Path) -> None:
     text = "0\tlet\tVB\tlet\tlet.01\t*\t(V*)\n1\tgo\tVB\tgo\tgo.01\t(V*)\t*\n"
-    with pytest.warns(ElmoWarning, match="line 1 and after: .* roleset of 2 predicates; are the"):
+    with pytest.warns(ElmoWarning, match="after: of 2 predicates .* another one; are the"):
         read_props(write(tmp_path, text), "propbank")
+
+
+def test_a_word_may_hold_blanks_that_do_not_break(tmp_path: Path) -> None:
+    text = CONLL_2012.replace("Ann  ", "10\xa0000")
+    [sentence] = read_props(write(tmp_path, text), "conll2012")
+    assert sentence.words[0] == "10\xa0000"
 
 
 def test_a_file_without_any_predicate_is_refused(tmp_path: Path) -> None:
@@ -173,7 +179,6 @@ def test_a_file_of_another_task_is_refused(
     assert message in refusal(write(tmp_path, text, name))
 
 
-@pytest.mark.filterwarnings("ignore:.*stands at another word:elmokit.errors.ElmoWarning")
 @pytest.mark.parametrize(
     ("part", "sentences", "predicates", "arguments"),
     [("dev", 1963, 4960, 9576), ("test", 2054, 4795, 9337)],

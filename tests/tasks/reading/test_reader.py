@@ -124,13 +124,14 @@ def test_a_text_and_its_question_attend_to_each_other() -> None:
     """As the equations of the paper have it, word by word."""
     network = reader()
     size = len(network.similarity.of_both)
-    texts, asked = torch.randn(2, 5, size), torch.randn(2, 4, size)
-    masks = random_words((5, 3)).mask, random_words((2, 4)).mask
+    texts, asked = torch.randn(2, 5, size), torch.randn(3, 4, size)
+    rows = torch.tensor([0, 1, 0])
+    masks = random_words((5, 3, 5)).mask, random_words((2, 4, 1)).mask
 
-    found = network.attend_to_question(texts, torch.arange(2), asked, *masks)
+    found = network.attend_to_question(texts, rows, asked, *masks)
 
-    for row, (length, count) in enumerate(((5, 2), (3, 4))):
-        text, question = texts[row, :length], asked[row, :count]
+    for row, (window, length, count) in enumerate(((0, 5, 2), (1, 3, 4), (0, 5, 1))):
+        text, question = texts[window, :length], asked[row, :count]
         similar = network.similarity(text[None], question[None])[0]
         nearest = torch.tensor([max(of_word) for of_word in similar.tolist()])
         summary = nearest.softmax(0) @ text

@@ -28,7 +28,9 @@ from elmokit.tasks.srl.predictions import (
     joined_sentences,
 )
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
+from elmokit.tasks.srl.role_tagger import Predicates
 from elmokit.tasks.srl.task import RoleGuess, SrlTask
+from elmokit.tasks.word_vectors import WordVectors
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT = load_tokenizer("default")
@@ -105,6 +107,33 @@ def test_predicates_are_tagged_some_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     at_once = task.guess(model, [SOLD, SOLD, SOLD])
     monkeypatch.setattr(srl_task, "WORDS_AT_ONCE", 12)
     assert task.guess(model, [SOLD, SOLD, SOLD]) == at_once
+
+
+@pytest.mark.parametrize("words_at_once", [1, 8, 24, 1000])
+def test_some_predicates_are_tagged_among_their_own_sentences(
+    words_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    task = small_task()
+    model = untrained(task)
+    lengths, predicates = (5, 2, 8, 3), ([0, 4], [], [1, 2, 7], [2])
+    mask = torch.arange(8) < torch.tensor(lengths)[:, None]
+    sizes = model.inputs.sizes
+    words = WordVectors(
+        torch.randn(4, 8, sizes.at_input),
+        torch.randn(4, 8, sizes.at_output) if sizes.at_output else None,
+        mask,
+    )
+    rows = [row for row, some in enumerate(predicates) for _ in some]
+    asked = Predicates(torch.tensor(rows), torch.tensor([at for some in predicates for at in some]))
+    scores = model.network(words, asked).log_softmax(-1)
+    monkeypatch.setattr(srl_task, "WORDS_AT_ONCE", words_at_once)
+
+    for row, found in enumerate(task._tagged(model, words, asked)):
+        numbers = [task.labels.names.index(name) for name in found.names]
+        assert len(numbers) == lengths[rows[row]]
+        chosen = scores[row, torch.arange(len(numbers)), numbers]
+        torch.testing.assert_close(torch.tensor(found.log_probabilities), chosen)
 
 
 def test_the_loss_of_sentences_without_a_predicate_is_that_of_finding_none() -> None:
