@@ -27,7 +27,7 @@ from elmokit.formats.files import write_atomically
 from elmokit.process_memory import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.checkpoints import CHECKPOINTS
-from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.results import RESULTS
 from elmokit.tasks.run import train_task
 from runs.task_rows import ROWS, Row
@@ -166,8 +166,8 @@ def is_of(results: Mapping[str, Any], wanted: TaskConfig) -> bool:
 
 def is_longer(wanted: TaskConfig, results: Mapping[str, Any]) -> bool:
     """Whether results are what the wanted run comes to as well, before it goes on."""
-    done = results["config"]["training"]
-    length = {name: done[name] for name in ("epochs", "patience")}
+    names = [setting.removeprefix("training.") for setting in MAY_CHANGE]
+    length = {name: results["config"]["training"][name] for name in names}
     if any(getattr(wanted.training, name) < value for name, value in length.items()):
         return False
     return is_of(results, replace(wanted, training=replace(wanted.training, **length)))

@@ -16,6 +16,7 @@ from elmokit.errors import InputError
 from elmokit.plurals import counted
 
 if TYPE_CHECKING:
+    from elmokit.tasks.config import TaskConfig
     from elmokit.tasks.files.lines import Line
     from elmokit.tasks.items import Item
     from elmokit.tasks.saved_task import TrainedTask
@@ -126,8 +127,6 @@ def predict(
       elmo task predict my-srl news.txt --tagger my-pos -o roles.jsonl
     """
     from elmokit.tasks.answer_lines import answer_lines
-    from elmokit.tasks.item_settings import item_settings
-    from elmokit.tasks.items import items_of
     from elmokit.tasks.task_folder import config_of
 
     check_asked(input_file, questions, predicates, tagger)
@@ -138,16 +137,7 @@ def predict(
         raise InputError(f"{folder}: answers no questions; give texts as INPUT, not --question")
     if task.kind != "srl" and (predicates is not None or tagger is not None):
         raise InputError(f"{folder}: knows no predicates; give neither --predicates nor --tagger")
-    settings = item_settings(
-        input_file or "-",
-        task,
-        format=flags.pop("item_format"),
-        columns=flags.pop("text_column"),
-        context=context,
-        **{name: flags.pop(name) for name in ("header", "skip_bad_rows", "encoding")},
-    )
-    lines = lines_of(input_file, settings.encoding) if input_file else lines_of_questions(questions)
-    items = list(items_of(lines, task.kind, settings))
+    items = asked_items(task, input_file, questions, context, flags)
     trained = load_task(folder, device, threads, quiet, flags)
     items = with_predicates(items, trained, predicates, tagger, device)
     with Bytes("reading static vectors", quiet) as read, WordsRead("predicting", quiet) as done:
@@ -173,18 +163,38 @@ def check_asked(
 
 def check_answers(output: str, force: bool, read: Sequence[str]) -> None:
     """Refuse to replace a file unasked, and what is read in any case."""
+    from elmokit.formats.files import is_any_of
+
     if os.path.isdir(output):
         raise InputError(f"{output}: is a folder; name a file for the answers")
-    if any(is_same_file(name, output) for name in read):
+    if is_any_of(output, read):
         raise InputError(f"{output}: is what is asked about; name another file for the answers")
     if os.path.exists(output) and not force:
         raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
     check_place(output)
 
 
-def is_same_file(one: str, other: str) -> bool:
-    """Whether two names are those of one file."""
-    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+def asked_items(
+    task: TaskConfig,
+    input_file: str | None,
+    questions: Sequence[str],
+    context: str | None,
+    flags: dict[str, Any],
+) -> list[Item]:
+    """What is asked about, in a file or as questions; takes the flags on reading out of `flags`."""
+    from elmokit.tasks.item_settings import item_settings
+    from elmokit.tasks.items import items_of
+
+    settings = item_settings(
+        input_file or "-",
+        task,
+        format=flags.pop("item_format"),
+        columns=flags.pop("text_column"),
+        context=context,
+        **{name: flags.pop(name) for name in ("header", "skip_bad_rows", "encoding")},
+    )
+    lines = lines_of(input_file, settings.encoding) if input_file else lines_of_questions(questions)
+    return list(items_of(lines, task.kind, settings))
 
 
 def lines_of(input_file: str, encoding: str) -> list[Line]:

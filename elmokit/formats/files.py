@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -46,6 +46,12 @@ def disk_error(path: Path, attempt: str, error: OSError) -> DiskError:
     else:
         why = " ".join(str(error).split()) or type(error).__name__
     return DiskError(f"{path}: cannot be {attempt} ({why}){ADVICE.get(error.errno or 0, '')}")
+
+
+def is_any_of(path: str | Path, files: Iterable[str | Path]) -> bool:
+    """Whether a name is that of one of some files, however it is written."""
+    target = Path(path)
+    return target.exists() and any(Path(file).exists() and target.samefile(file) for file in files)
 
 
 def sha256_of(path: str | Path) -> str:

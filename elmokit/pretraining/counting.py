@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmokit.config import check_size
 from elmokit.errors import InputError
 from elmokit.formats.fetch import Progress
-from elmokit.formats.files import disk_errors
+from elmokit.formats.files import disk_errors, is_any_of
 from elmokit.pretraining.preparation import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.text.corpus import Errors, find_files
@@ -184,7 +184,7 @@ def write_corpus_vocabulary(
 
 def _check_output(output: Path, files: list[Path], force: bool) -> None:
     """Refuse an output before anything is counted for it."""
-    if output.exists() and any(output.samefile(file) for file in files):
+    if is_any_of(output, files):
         raise InputError(f"{output}: is part of the text too; choose another name for the output")
     if output.is_dir():
         raise InputError(f"{output}: is a folder; give the name of a file")

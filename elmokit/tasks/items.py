@@ -114,7 +114,7 @@ def _squad_items(lines: Sequence[Line], kind: Kind, settings: ItemSettings) -> I
             ElmoWarning,
             stacklevel=2,
         )
-        asked = [each for each in asked if each not in bad]
+        asked = [each for each in asked if each.question.strip()]
     for place, number, question, context in asked:
         yield Item(place, (question, context), {"id": number, "question": question})
 

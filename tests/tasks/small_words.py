@@ -44,6 +44,12 @@ def assert_same(one: Tensor, other: Tensor, within: float = SAME) -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=within)
 
 
+def assert_dropout_is_for_training_only(network: nn.Module, *inputs: WordVectors) -> None:
+    assert not torch.equal(network(*inputs), network(*inputs))
+    network.eval()
+    assert torch.equal(network(*inputs), network(*inputs))
+
+
 def assert_every_parameter_learns(network: nn.Module, loss: Tensor) -> None:
     network.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]

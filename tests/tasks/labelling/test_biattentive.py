@@ -5,6 +5,7 @@ import torch
 from tasks.small_words import (
     LENGTHS,
     SIZES,
+    assert_dropout_is_for_training_only,
     assert_every_parameter_learns,
     assert_same,
     fit,
@@ -91,10 +92,7 @@ def test_batch_without_words_gives_no_error() -> None:
 
 
 def test_dropout_is_for_training_only() -> None:
-    network, words = small_network(dropout=0.5), random_words()
-    assert not torch.equal(network(words), network(words))
-    network.eval()
-    assert torch.equal(network(words), network(words))
+    assert_dropout_is_for_training_only(small_network(dropout=0.5), random_words())
 
 
 def test_every_parameter_learns() -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from tasks.small_words import (
     SIZES,
+    assert_dropout_is_for_training_only,
     assert_every_parameter_learns,
     assert_same,
     fit,
@@ -84,10 +85,7 @@ def test_batch_without_words_gives_no_error() -> None:
 
 
 def test_dropout_is_for_training_only() -> None:
-    network, pairs = small_network(dropout=0.5), random_pairs()
-    assert not torch.equal(network(*pairs), network(*pairs))
-    network.eval()
-    assert torch.equal(network(*pairs), network(*pairs))
+    assert_dropout_is_for_training_only(small_network(dropout=0.5), *random_pairs())
 
 
 def test_every_parameter_learns() -> None:

@@ -7,6 +7,7 @@ import torch
 from tasks.small_words import (
     LENGTHS,
     SIZES,
+    assert_dropout_is_for_training_only,
     assert_every_parameter_learns,
     assert_same,
     fit,
@@ -142,10 +143,7 @@ def test_vectors_at_the_output_stand_beside_the_last_layer() -> None:
 
 
 def test_dropout_is_for_training_only() -> None:
-    tagger, words = small_tagger(dropout=0.5), random_words()
-    assert not torch.equal(tagger(words), tagger(words))
-    tagger.eval()
-    assert torch.equal(tagger(words), tagger(words))
+    assert_dropout_is_for_training_only(small_tagger(dropout=0.5), random_words())
 
 
 @both_heads
