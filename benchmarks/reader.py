@@ -61,7 +61,7 @@ def step(network: Reader, texts: WordVectors, asked: WordVectors) -> None:
     found = network(texts, asked, rows * WINDOWS // QUESTIONS, rows)
     least = torch.finfo(found.start.dtype).min
     scores = (part.masked_fill(~found.mask, least) for part in (found.start, found.end))
-    torch.stack([part.logsumexp(1).mean() for part in scores]).sum().backward()
+    torch.stack([part.logsumexp(1).mean() for part in scores]).sum().backward()  # type: ignore[no-untyped-call]
 
 
 def main() -> None:

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import torch
+from tasks.small_words import assert_same
+
+from benchmarks.reader import SIZES, JoinedReader, random_words
+from elmokit.tasks.reading.reader import Reader
+
+
+def test_both_layers_give_the_same_scores() -> None:
+    sizes = SIZES["ELMo at both places"]
+    networks = []
+    for kind in (JoinedReader, Reader):
+        torch.manual_seed(1)
+        networks.append(kind(sizes, hidden=6, dropout=0.2, answer_lstms=False).eval())
+    texts, asked = random_words(2, 9, sizes), random_words(3, 4, sizes)
+    rows = torch.tensor([0, 1, 0]), torch.arange(3)
+    one, other = (network(texts, asked, *rows) for network in networks)
+    assert_same(one.start, other.start)
+    assert_same(one.end, other.end)
