@@ -24,6 +24,7 @@ from benchmarks.plain import PlainElmo
 from benchmarks.text import REPOSITORY, real_sentences
 from elmokit import BiLM, Embedder, ModelConfig
 from elmokit.config import CharacterEncoderConfig, Precision
+from elmokit.embedder import Vectors
 from elmokit.model import products
 
 Sentences = list[list[str]]
@@ -148,11 +149,10 @@ def measure(size: str, sentences: Sentences) -> None:
     print(f"| {size} | large float32 products | | | {peak / 1e9:.0f} GFLOP/s |", flush=True)
 
 
-def cosines(first: Embedder, second: Embedder, sentences: Sequence[Sequence[str]]) -> str:
-    """How near the vectors of two embedders are in the LSTM layers."""
+def cosines(first: Sequence[Vectors], second: Sequence[Vectors]) -> str:
+    """How near the vectors of two lists of sentences are in the LSTM layers."""
     near = []
-    pairs = zip(first.embed_layers(sentences), second.embed_layers(sentences), strict=True)
-    for one, other in pairs:
+    for one, other in zip(first, second, strict=True):
         one, other = one[1:], other[1:]
         lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
         near.append(((one * other).sum(-1) / lengths).ravel())
@@ -160,18 +160,18 @@ def cosines(first: Embedder, second: Embedder, sentences: Sequence[Sequence[str]
     return f"mean {every.mean():.5f}, minimum {every.min():.5f}"
 
 
-FAST_WAYS = {"bfloat16": (True, False), "8-bit": (False, True)}
-"""What `fast` can mean, by what a processor has: bfloat16, 8-bit integers."""
+FAST_WAYS: dict[str, tuple[type[products.Product], int | None]] = {
+    "bfloat16 (CUDA)": (products.BFloat16Product, None),
+    "8-bit (VNNI)": (products.FBGEMMProduct, 127),
+    "8-bit, weights 7-bit": (products.FBGEMMProduct, 64),
+}
+"""What `fast` can mean: a way to multiply, and the levels of a weight."""
 
 
 @contextmanager
-def processor_with(bfloat16: bool, int8: bool) -> Iterator[None]:
-    """Let `fast` choose as on such a processor, for weights of every size."""
-    choices = {
-        "has_bfloat16": lambda device: bfloat16,
-        "has_int8": lambda device: int8,
-        "INT8_PAYS": 0,
-    }
+def fast_is(way: type[products.Product], levels: int | None) -> Iterator[None]:
+    """Let `fast` multiply in one way, whatever the size of the weight."""
+    choices = {"best_way": lambda weight, precision: way, "weight_levels": lambda way: levels}
     before = {name: getattr(products, name) for name in choices}
     try:
         for name, choice in choices.items():
@@ -183,11 +183,12 @@ def processor_with(bfloat16: bool, int8: bool) -> Iterator[None]:
 
 
 def models() -> Iterator[tuple[str, BiLM]]:
-    """The reference models where they are at hand, and random ones."""
+    """The reference models where they are at hand, the bundled one, and random ones."""
     for name in ("golden-allennlp", "golden-bilm-tf"):
         folder = GOLDEN / name
         if folder.exists():
             yield name, Embedder.load(folder / "options.json", folder / "lm_weights.hdf5").bilm
+    yield "bundled", Embedder.load().bilm
     for size, config in SIZES.items():
         torch.manual_seed(0)
         yield f"{size}, random", BiLM(config)
@@ -196,11 +197,15 @@ def models() -> Iterator[tuple[str, BiLM]]:
 def compare_precisions(sentences: Sentences) -> None:
     """Print the cosine of fast to exact vectors, for each way to be fast."""
     for name, bilm in models():
-        exact = Embedder(bilm, tokenizer="whitespace")
-        for way, has in FAST_WAYS.items():
-            with processor_with(*has):
+        expected = Embedder(bilm, tokenizer="whitespace").embed_layers(sentences)
+        for label, (way, levels) in FAST_WAYS.items():
+            if levels and (not products.works(way) or levels > products.weight_levels(way)):
+                print(f"| {name} | {label} | not on this CPU |")
+                continue
+            with fast_is(way, levels):
                 fast = Embedder(copy.deepcopy(bilm), tokenizer="whitespace", precision="fast")
-                print(f"| {name} | {way} | {cosines(exact, fast, sentences)} |", flush=True)
+                near = cosines(expected, fast.embed_layers(sentences))
+                print(f"| {name} | {label} | {near} |", flush=True)
 
 
 def main() -> None:

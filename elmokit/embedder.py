@@ -57,8 +57,8 @@ class Embedder:
         state: `"zero"`: a sentence's vectors depend on the sentence alone. `"carry"`: each call
             continues the one before, row by row, as the old programs do. `"warm"`: each sentence
             is read `warm_runs` times and the last reading kept.
-        precision: `"exact"` float32, or `"fast"`: matrix products in bfloat16, or in 8-bit
-            integers where the processor has no bfloat16.
+        precision: `"exact"` float32, or `"fast"`: products with large weights in 8-bit integers
+            on a CPU, in bfloat16 on CUDA.
         warm_runs: Readings in state `"warm"`.
         cache_words: The most words whose token vectors are remembered.
         device: Where to compute; the model's own device if None.

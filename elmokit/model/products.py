@@ -1,84 +1,43 @@
-"""Matrix products with a fixed weight, as fast as the processor at hand allows.
+"""Matrix products with a fixed weight, as fast as the CPU at hand allows.
 
 A recurrent step multiplies a few rows by the same large weight again and again. Each class here is
 one way to do that; `best_product` chooses. They keep weights in other layouts and serve inference
 only.
+
+Most ways call private operations of torch, which another version, another build or another CPU may
+lack or compute differently. So each one proves itself on a small product before it is used: that it
+runs, and that its error is within its promise. How fast a way is was measured beforehand
+(`python -m benchmarks.products`): a measurement at run time would give other numbers on a busy day.
 """
 
 from __future__ import annotations
 
+import platform
+import warnings
 from abc import ABC, abstractmethod
-from typing import Protocol
+from collections.abc import Iterator
+from functools import cache
+from threading import Lock
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from elmokit.config import Precision
-from elmokit.model.tiles import leave_out_undescribed_tiles, obeys
+from elmokit.model.tiles import leave_out_undescribed_tiles, obeys, onednn_has
 
-leave_out_undescribed_tiles()  # before the first product
-
-INT8_PAYS = 2**21
+EIGHT_BITS_PAY = 2**21
 """Weights below this size multiply as fast in float32: rounding the rows costs what is gained. The
 choice may not depend on the number of rows, or a sentence's vectors would depend on its batch."""
 
 
-class Product(Protocol):
+class Product(ABC):
     """A product with a weight (outputs, inputs)."""
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Multiply (rows, inputs) into (rows, outputs)."""
+    promise: ClassVar[float]  # the largest error, relative to the product of ordinary rows
 
-    def add_to(self, total: Tensor, rows: Tensor) -> None:
-        """Add the product of (rows, inputs) to `total` (rows, outputs)."""
-
-    def write_to(self, result: Tensor, rows: Tensor) -> None:
-        """Write the product of (rows, inputs) to `result` (rows, outputs)."""
-
-
-def best_product(weight: Tensor, precision: Precision) -> Product:
-    """The fastest product with `weight` (outputs, inputs) that keeps the promise of `precision`."""
-    if weight.dtype != torch.float32:
-        return PlainProduct(weight)
-    if precision == "fast":
-        if has_bfloat16(weight.device):
-            return BFloat16Product(weight)
-        if has_int8(weight.device) and weight.numel() >= INT8_PAYS:
-            return Int8Product(weight)
-    if has_onednn(weight.device):
-        return ProcessorProduct(weight)
-    return PlainProduct(weight)
-
-
-def has_onednn(device: torch.device) -> bool:
-    """Whether this is a processor, with the library of kernels that packed weights are for."""
-    return device.type == "cpu" and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-
-
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether bfloat16 products are faster than float32 ones on this device."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
-    if leave_out_undescribed_tiles():  # without tiles they are slower (docs/log.md)
-        return False
-    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return has_onednn(device) and any(processor_says(name) for name in names)
-
-
-def has_int8(device: torch.device) -> bool:
-    """Whether the processor multiplies 8-bit integers faster than floats."""
-    if leave_out_undescribed_tiles() and not obeys():
-        return False
-    return has_onednn(device) and processor_says("_is_vnni_supported")
-
-
-def processor_says(name: str) -> bool:
-    """What torch knows of the processor; versions that do not know the question say no."""
-    return bool(getattr(torch.cpu, name, lambda: False)())
-
-
-class AllocatingProduct(ABC):
-    """A product whose kernel makes new memory for its result."""
+    @abstractmethod
+    def __init__(self, weight: Tensor) -> None: ...
 
     @abstractmethod
     def __call__(self, rows: Tensor) -> Tensor:
@@ -93,8 +52,78 @@ class AllocatingProduct(ABC):
         result.copy_(self(rows))
 
 
-class PlainProduct:
+def best_product(weight: Tensor, precision: Precision) -> Product:
+    """The fastest product with `weight` (outputs, inputs) that keeps the promise of `precision`."""
+    return best_way(weight, precision)(weight)
+
+
+def best_way(weight: Tensor, precision: Precision) -> type[Product]:
+    """The way to multiply by a weight, from its size and device alone."""
+    device, fast = weight.device, precision == "fast"
+    if weight.dtype != torch.float32:
+        return PlainProduct
+    if fast and device.type == "cuda" and has_bfloat16(device):
+        return BFloat16Product
+    if not is_x86(device):
+        return PlainProduct
+    if fast and weight.numel() >= EIGHT_BITS_PAY and (way := eight_bits()) is not None:
+        return way
+    return CPUProduct if works(CPUProduct) else PlainProduct
+
+
+def is_x86(device: torch.device) -> bool:
+    """Whether this is a CPU of the kind that the special products are made for."""
+    return device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
+
+
+@cache
+def works(way: type[Product]) -> bool:
+    """Whether a way to multiply runs here and is as exact as it promises: tried once."""
+    generator = torch.Generator().manual_seed(0)
+    # Doubles, on the CPU: nothing that a caller has set (autocast, defaults) changes those.
+    kind: Any = {"dtype": torch.float64, "device": "cpu", "generator": generator}
+    weight, rows = torch.randn(48, 64, **kind), torch.randn(5, 64, **kind)
+    exact = rows @ weight.t()
+    try:
+        with torch.no_grad():
+            error = (way(weight.float())(rows.float()) - exact).norm() / exact.norm()
+    except Exception:  # of what kind is up to the operation that is missing or cannot run
+        return False
+    return bool(error <= way.promise)
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether bfloat16 products are faster than float32 ones on this device."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    # Before anything is tried. Without tiles bfloat16 is slower (docs/log.md).
+    if not is_x86(device) or leave_out_undescribed_tiles():
+        return False
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    # The CPU may have what oneDNN was told not to use (ONEDNN_MAX_CPU_ISA).
+    return any(map(cpu_has, names)) and bool(onednn_has("bf16")) and works(BFloat16Product)
+
+
+@cache
+def eight_bits() -> type[EightBitProduct] | None:
+    """The best way to multiply 8-bit integers that works here."""
+    if works(FBGEMMProduct):
+        return FBGEMMProduct
+    # Before oneDNN's are tried: with tiles of hidden sizes they would end the process.
+    if leave_out_undescribed_tiles() and not obeys():
+        return None
+    return OneDNNProduct if cpu_has("_is_vnni_supported") and works(OneDNNProduct) else None
+
+
+def cpu_has(name: str) -> bool:
+    """What torch knows of the CPU; versions that do not know the question say no."""
+    return bool(getattr(torch.cpu, name, lambda: False)())
+
+
+class PlainProduct(Product):
     """What torch does by itself, on any device and in any precision."""
+
+    promise = 1e-5
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight.detach().t()
@@ -112,8 +141,10 @@ class PlainProduct:
         torch.mm(rows, self.weight, out=result)
 
 
-class PackedProduct(AllocatingProduct):
-    """float32 on a processor, with the weight laid out once as the kernel wants it."""
+class PackedProduct(Product):
+    """float32 on a CPU, with the weight laid out once as the kernel wants it."""
+
+    promise = 1e-5
 
     def __init__(self, weight: Tensor) -> None:
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), 128)
@@ -123,12 +154,13 @@ class PackedProduct(AllocatingProduct):
         return torch.ops.mkldnn._linear_pointwise(rows, self.packed, None, "none", [], "")
 
 
-class ProcessorProduct:
-    """float32 on a processor: each number of rows by what is fastest for it.
+class CPUProduct(Product):
+    """float32 on a CPU: each number of rows by what is fastest for it.
 
     The layouts other than the weight's own are made when first needed.
     """
 
+    promise = 1e-5
     # Above this many rows the ordinary product is as fast and needs no other layout.
     many_rows = 384
 
@@ -164,48 +196,127 @@ class ProcessorProduct:
         return self._single
 
 
-class BFloat16Product(AllocatingProduct):
+class BFloat16Product(Product):
     """bfloat16 in, float32 out."""
 
+    promise = 0.01
+
     def __init__(self, weight: Tensor) -> None:
-        self.weight = weight.detach().bfloat16()
-        self.packed = None
-        if weight.device.type == "cpu":
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight, 128)
+        self.weight = weight.detach().t().bfloat16()
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Multiply (rows, inputs) into (rows, outputs)."""
-        rows = rows.bfloat16()
-        if self.packed is None:
-            return (rows @ self.weight.t()).float()
-        return torch.ops.mkldnn._linear_pointwise(rows, self.packed, None, "none", [], "").float()
+        return (rows.bfloat16() @ self.weight).float()
 
 
-class Int8Product(AllocatingProduct):
+class EightBitProduct(Product):
     """8-bit integers: a scale for each output and for each row, sums in 32 bits, float32 out.
 
     Rows are scaled one by one, so that a sentence's vectors do not depend on its batch mates.
     """
 
-    zero = 128  # the kernel wants rows without a sign
+    promise = 0.025
+    rows_at_once = 128  # of more, the sums leave the cache before they are scaled
+    zero = 128  # kernels want rows without a sign
+    rounding = 1 / 127  # of rows whose largest number is 1
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, levels: int | None = None) -> None:
         weight = weight.detach()
-        self.scales = largest(weight)[:, 0] / 127
-        quantised = (weight / self.scales[:, None]).round_().to(torch.int8)
-        self.packed = torch.ops.onednn.qlinear_prepack(quantised, [128, weight.shape[1]])
-        self.zeros = torch.zeros(len(weight), dtype=torch.int32)
+        self.outputs = len(weight)
+        scales = largest(weight) / (levels or weight_levels(type(self)))
+        self.pack((weight / scales).round_().to(torch.int8), scales[:, 0])
+
+    @abstractmethod
+    def pack(self, weight: Tensor, scales: Tensor) -> None:
+        """Lay out an 8-bit weight (outputs, inputs), of which `scales` (outputs,) are left out."""
+
+    @abstractmethod
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Multiply rows (rows, inputs) of numbers from -1 to 1 into (rows, outputs)."""
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Multiply (rows, inputs) into (rows, outputs)."""
-        scale = largest(rows)
+        result = rows.new_empty(len(rows), self.outputs)
+        self.write_to(result, rows)
+        return result
+
+    def add_to(self, total: Tensor, rows: Tensor) -> None:
+        """Add the product of (rows, inputs) to `total` (rows, outputs)."""
+        for part, product, scale in self.parts(total, rows):
+            part.addcmul_(product, scale)
+
+    def write_to(self, result: Tensor, rows: Tensor) -> None:
+        """Write the product of (rows, inputs) to `result` (rows, outputs)."""
+        for part, product, scale in self.parts(result, rows):
+            torch.mul(product, scale, out=part)
+
+    def parts(self, result: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Some rows of the result at a time, with their product and the scale that it lacks."""
+        for start in range(0, len(rows), self.rows_at_once):
+            part = slice(start, start + self.rows_at_once)
+            scale = largest(rows[part])
+            yield result[part], self.multiply(rows[part] / scale), scale
+
+
+class FBGEMMProduct(EightBitProduct):
+    """8-bit integers by the library FBGEMM, which torch carries on x86."""
+
+    engine = Lock()  # torch has one setting for all threads
+
+    def pack(self, weight: Tensor, scales: Tensor) -> None:
+        """Lay out an 8-bit weight (outputs, inputs), of which `scales` (outputs,) are left out."""
+        with self.engine, warnings.catch_warnings():
+            # Where a later torch has no such tensors, the probe fails and another way is taken.
+            warnings.filterwarnings("ignore", "torch.quantize_per_tensor.*deprecated")
+            quantised = torch._make_per_channel_quantized_tensor(
+                weight,
+                scales.double(),
+                torch.zeros(len(weight), dtype=torch.long, device=weight.device),
+                0,
+            )
+            before = torch.backends.quantized.engine
+            torch.backends.quantized.engine = "fbgemm"
+            try:
+                self.packed = torch.ops.quantized.linear_prepack(quantised, None)
+            finally:
+                torch.backends.quantized.engine = before
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Multiply rows (rows, inputs) of numbers from -1 to 1 into (rows, outputs)."""
+        return torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            rows, self.rounding, self.zero, self.packed
+        )
+
+
+class OneDNNProduct(EightBitProduct):
+    """8-bit integers by the library oneDNN."""
+
+    def pack(self, weight: Tensor, scales: Tensor) -> None:
+        """Lay out an 8-bit weight (outputs, inputs), of which `scales` (outputs,) are left out."""
+        self.packed = torch.ops.onednn.qlinear_prepack(weight, [128, weight.shape[1]])
+        self.scales = scales
+        self.zeros = torch.zeros_like(scales, dtype=torch.int32)
+
+    def multiply(self, rows: Tensor) -> Tensor:
+        """Multiply rows (rows, inputs) of numbers from -1 to 1 into (rows, outputs)."""
         # To whole numbers from 1 to 255: what the conversion cuts off rounds.
-        quantised = (rows * (127 / scale)).add_(self.zero + 0.5).to(torch.uint8)
-        product = torch.ops.onednn.qlinear_pointwise(
-            quantised, 1 / 127, self.zero, self.packed, self.scales, self.zeros,
+        quantised = (rows * 127).add_(self.zero + 0.5).to(torch.uint8)
+        return torch.ops.onednn.qlinear_pointwise(
+            quantised, self.rounding, self.zero, self.packed, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        return product.mul_(scale)
+
+
+@cache
+def weight_levels(way: type[EightBitProduct]) -> int:
+    """The largest whole number that a weight may be in this way to multiply.
+
+    CPUs without VNNI add the products of two neighbours in 16 bits and cut off what is more. Then
+    weights have 7 bits: 2 * 255 * 64 is just below the limit. The largest possible product tells.
+    """
+    full, inputs = 127, 64
+    ones = torch.ones(16, inputs, dtype=torch.float32, device="cpu")
+    return full if bool((way(ones, full)(ones) > 0.99 * inputs).all()) else 64
 
 
 def largest(rows: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Matrix tiles (AMX) that a processor announces but does not describe.
+"""Matrix tiles (AMX) that a CPU announces but does not describe.
 
 Some virtual machines announce tiles and hide the table of their sizes. oneDNN then sets up tiles of
 no size, and the first product in bfloat16 or 8 bits ends the process with an illegal instruction.
@@ -69,5 +69,10 @@ def obeys() -> bool:
 
     What it says of float16, which comes after bfloat16 and before tiles, tells how far it goes.
     """
-    question = getattr(torch.ops.mkldnn, "_is_mkldnn_fp16_supported", None)
-    return question is not None and not question()
+    return onednn_has("fp16") is False
+
+
+def onednn_has(numbers: str) -> bool | None:
+    """Whether oneDNN multiplies such numbers, as far as it was told to; None if it does not say."""
+    question = getattr(torch.ops.mkldnn, f"_is_mkldnn_{numbers}_supported", None)
+    return None if question is None else bool(question())

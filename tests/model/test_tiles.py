@@ -16,12 +16,13 @@ from elmokit.model.tiles import (
     WITHOUT_TILES,
     are_undescribed,
     leave_out_undescribed_tiles,
+    obeys,
 )
 
 ON_LINUX = sys.platform == "linux" and platform.machine() == "x86_64"
 HIGHEST_WITH_SIZES, HIGHEST_WITHOUT = TILE_SIZES, TILE_SIZES - 1
 ONE_PALETTE = 1
-PROCESSOR = torch.device("cpu")
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -89,10 +90,30 @@ def test_a_system_that_forbids_new_code_is_left_as_it_is(monkeypatch):
     assert not are_undescribed()
 
 
-@pytest.mark.parametrize("obeys", [True, False])
-def test_fast_products_are_not_made_with_undescribed_tiles(monkeypatch, obeys):
+@pytest.mark.parametrize("does", [True, False])
+def test_fast_products_are_not_made_with_undescribed_tiles(monkeypatch, does):
+    tried = []
     monkeypatch.setattr(products, "leave_out_undescribed_tiles", lambda: True)
-    monkeypatch.setattr(products, "obeys", lambda: obeys)
-    monkeypatch.setattr(products, "processor_says", lambda name: True)
-    assert not products.has_bfloat16(PROCESSOR)
-    assert products.has_int8(PROCESSOR) == (obeys and products.has_onednn(PROCESSOR))
+    monkeypatch.setattr(products, "obeys", lambda: does)
+    monkeypatch.setattr(products, "cpu_has", lambda name: True)
+    monkeypatch.setattr(products, "works", lambda way: tried.append(way))
+    products.eight_bits.cache_clear()
+    assert not products.has_bfloat16(CPU)
+    assert products.eight_bits() is None
+    products.eight_bits.cache_clear()
+    by_onednn = [products.OneDNNProduct] if does else []
+    assert tried == [products.FBGEMMProduct, *by_onednn]
+
+
+@pytest.mark.parametrize(("answer", "expected"), [(False, True), (True, False), (None, False)])
+def test_onednn_obeys_if_it_says_that_it_goes_no_further_than_bfloat16(
+    monkeypatch, answer, expected
+):
+    monkeypatch.setattr(tiles, "onednn_has", lambda numbers: answer)
+    obeys.cache_clear()
+    assert tiles.obeys() == expected
+    obeys.cache_clear()
+
+
+def test_what_onednn_does_not_say_is_not_known():
+    assert tiles.onednn_has("quantum") is None
