@@ -15,9 +15,6 @@ Options = Mapping[str, Any]
 Weights = Mapping[str, np.ndarray]
 Sentence = Sequence[str]
 
-TOLERANCE = 1e-5
-"""How far float32 may stray from the oracle, and from what the original code produced."""
-
 BEGIN_SENTENCE, END_SENTENCE = "<S>", "</S>"
 UNKNOWN = "<UNK>"
 
@@ -336,21 +333,3 @@ def oracle_warm(
     """As `oracle_layers`, each sentence read `times` times in a row and the last one kept."""
     kept = Oracle(options, weights, vocabulary).warm(sentences, times)
     return [without_markers(layers) for layers in kept]
-
-
-# Comparing
-
-
-def assert_agree(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
-    """The same number of arrays, of the same shapes, within the tolerance."""
-    assert len(found) == len(expected)
-    for index, (one, other) in enumerate(zip(found, expected, strict=True)):
-        assert one.shape == other.shape
-        np.testing.assert_allclose(
-            one, other, rtol=0, atol=TOLERANCE, err_msg=f"in array {index}", equal_nan=False
-        )
-
-
-def distance(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> float:
-    """The largest difference between two lists of arrays of the same shapes."""
-    return max(float(np.abs(a - b).max(initial=0.0)) for a, b in zip(one, other, strict=True))

@@ -24,8 +24,11 @@ def small_config(**changes: Any) -> ModelConfig:
     return ModelConfig(**(settings | changes))
 
 
-def small_bilm(seed: int = 0, scale: float = 3.0, **changes: Any) -> BiLM:
-    """A random model whose gates are lively, unlike freshly initialised ones."""
+def small_bilm(seed: int = 0, scale: float = 1.5, **changes: Any) -> BiLM:
+    """A random model whose gates are lively and words unequally likely, unlike a freshly made one.
+
+    At twice the scale its states are chaotic: over thirty words rounding grows to a thousandth.
+    """
     torch.manual_seed(seed)
     bilm = BiLM(small_config(**changes))
     with torch.no_grad():
@@ -34,6 +37,9 @@ def small_bilm(seed: int = 0, scale: float = 3.0, **changes: Any) -> BiLM:
                 parameter.mul_(scale)
             else:
                 parameter.uniform_(-0.5, 0.5)
+        if bilm.softmax is not None:
+            for parameter in bilm.softmax.parameters():
+                parameter.mul_(4.0)
     return bilm
 
 

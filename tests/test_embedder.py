@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from closeness import assert_agree, assert_close
 from small_models import small_bilm, small_embedder
 
 from elmokit import Embedder, ScalarMix
@@ -15,13 +16,7 @@ from elmokit.formats.native import SavedModel, write_model
 from elmokit.model.scalar_mix import DirectionalMix
 from elmokit.text.vocabulary import Vocabulary
 
-TOLERANCE = 1e-5
 SENTENCES = [["The", "river", "bank", "."], ["A", "bank"], [], ["은행", "🏦", "naïve"]]
-
-
-def assert_same(first, second):
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0)
 
 
 def test_each_sentence_is_an_array_of_its_words():
@@ -39,10 +34,10 @@ def test_layers_are_the_token_layer_and_each_lstm_layer():
 def test_a_layer_can_be_chosen():
     embedder = small_embedder()
     layers = embedder.embed_layers(SENTENCES)
-    assert_same(embedder.embed(SENTENCES), [array.mean(0) for array in layers])
-    assert_same(embedder.embed(SENTENCES, layer="top"), [array[2] for array in layers])
+    assert_agree(embedder.embed(SENTENCES), [array.mean(0) for array in layers])
+    assert_agree(embedder.embed(SENTENCES, layer="top"), [array[2] for array in layers])
     for number in range(3):
-        assert_same(embedder.embed(SENTENCES, layer=number), [array[number] for array in layers])
+        assert_agree(embedder.embed(SENTENCES, layer=number), [array[number] for array in layers])
 
 
 def test_a_trained_mix_can_be_given():
@@ -50,7 +45,7 @@ def test_a_trained_mix_can_be_given():
     mix = ScalarMix(3, weights=[0.0, 2.0, -1.0])
     shares = mix.shares().detach().numpy()
     expected = [np.tensordot(shares, array, 1) for array in embedder.embed_layers(SENTENCES)]
-    assert_same(embedder.embed(SENTENCES, layer=mix), expected)
+    assert_agree(embedder.embed(SENTENCES, layer=mix), expected)
     added = embedder.encode(["a b", ""], layer=DirectionalMix(3, join="add"))
     assert added.shape == (2, 6)
 
@@ -74,15 +69,15 @@ def test_a_stream_gives_what_a_list_gives_without_reading_ahead(monkeypatch):
     stream = embedder.embed_stream(source())
     first = next(stream)
     assert len(taken) == 2
-    assert_same([first, *stream], embedder.embed(SENTENCES * 3))
-    assert_same(embedder.embed_layers_stream(SENTENCES), embedder.embed_layers(SENTENCES))
+    assert_agree([first, *stream], embedder.embed(SENTENCES * 3))
+    assert_agree(embedder.embed_layers_stream(SENTENCES), embedder.embed_layers(SENTENCES))
 
 
 def test_batches_do_not_change_the_result(monkeypatch):
     embedder = small_embedder()
     expected = embedder.embed(SENTENCES * 5)
     monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", 2)
-    assert_same(embedder.embed(SENTENCES * 5), expected)
+    assert_agree(embedder.embed(SENTENCES * 5), expected)
 
 
 def test_an_empty_list_gives_an_empty_list():
@@ -98,14 +93,14 @@ def test_a_sentence_vector_is_the_mean_over_real_words_only():
     texts = ["The river bank .", "A bank", "", "   "]
     words = embedder.embed([text.split() for text in texts])
     expected = [*(array.mean(0) for array in words[:2]), np.zeros(12), np.zeros(12)]
-    np.testing.assert_allclose(embedder.encode(texts), np.stack(expected), atol=TOLERANCE)
+    assert_close(embedder.encode(texts), np.stack(expected))
 
 
 def test_several_sentences_of_a_text_are_averaged_word_by_word():
     embedder = small_embedder()
     first, second = embedder.embed([["a", "b", "c"], ["d"]])
     expected = np.concatenate([first, second]).mean(0)
-    np.testing.assert_allclose(embedder.encode(["a b c\nd"])[0], expected, atol=TOLERANCE)
+    assert_close(embedder.encode(["a b c\nd"])[0], expected)
 
 
 def test_raw_text_is_split_by_the_model_s_tokenizer():
@@ -138,7 +133,7 @@ def test_carried_state_continues_and_can_be_reset():
     second = embedder.embed(SENTENCES)
     assert np.abs(first[0] - second[0]).max() > 1e-3
     embedder.reset_state()
-    assert_same(embedder.embed(SENTENCES), first)
+    assert_agree(embedder.embed(SENTENCES), first)
 
 
 def test_a_warm_sentence_is_the_second_reading_of_itself():
@@ -146,13 +141,13 @@ def test_a_warm_sentence_is_the_second_reading_of_itself():
     for sentence in (SENTENCES[0], SENTENCES[3]):
         carry.reset_state()
         carry.embed([sentence])
-        assert_same(small_embedder(state="warm").embed([sentence]), carry.embed([sentence]))
+        assert_agree(small_embedder(state="warm").embed([sentence]), carry.embed([sentence]))
 
 
 def test_warm_sentences_do_not_depend_on_their_batch():
     embedder = small_embedder(state="warm", warm_runs=3)
     alone = [embedder.embed([sentence])[0] for sentence in SENTENCES]
-    assert_same(embedder.embed(SENTENCES), alone)
+    assert_agree(embedder.embed(SENTENCES), alone)
 
 
 def test_training_the_encoder_empties_the_word_cache():
@@ -193,7 +188,7 @@ def test_a_folder_records_its_tokenizer(tmp_path):
     embedder = Embedder.load(tmp_path / "model")
     assert embedder.tokenize("It's here.") == ["It", "'s", "here", "."]
     assert embedder.vector_size == 12
-    assert_same(embedder.embed(SENTENCES), small_embedder().embed(SENTENCES))
+    assert_agree(embedder.embed(SENTENCES), small_embedder().embed(SENTENCES))
     other = Embedder.load(tmp_path / "model", tokenizer="whitespace")
     assert other.tokenize("It's here.") == ["It's", "here."]
 
@@ -232,7 +227,7 @@ def test_a_copy_or_an_unpickled_embedder_gives_the_same_vectors():
     for other in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
         assert other.bilm is not embedder.bilm
         assert other.warm_runs == 3
-        assert_same(other.embed(SENTENCES), expected)
+        assert_agree(other.embed(SENTENCES), expected)
 
 
 def test_a_device_that_is_not_there_is_refused():
@@ -268,7 +263,7 @@ def test_a_mix_of_another_number_of_layers_is_refused():
 def test_rows_of_a_carried_stream_do_not_depend_on_the_length_of_sentences(monkeypatch):
     expected = list(small_embedder(state="carry").embed_stream(SENTENCES * 20))
     monkeypatch.setattr("elmokit.embedder.TOKENS_PER_WINDOW", 3)
-    assert_same(small_embedder(state="carry").embed_stream(SENTENCES * 20), expected)
+    assert_agree(small_embedder(state="carry").embed_stream(SENTENCES * 20), expected)
 
 
 def test_markers_of_a_word_input_vocabulary_must_be_where_the_model_has_them():

@@ -11,7 +11,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from oracle import Oracle, assert_agree, oracle_carry
+from closeness import assert_agree
+from oracle import Oracle, oracle_carry
 from random_models import read_files
 
 from elmokit.embedder import Embedder

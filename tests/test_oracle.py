@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from closeness import CLEARLY, assert_agree, distance
 from oracle import (
-    TOLERANCE,
     Oracle,
-    assert_agree,
     character_ids,
     character_vector,
-    distance,
     oracle_carry,
     oracle_layers,
     oracle_layers_with_markers,
@@ -28,8 +26,6 @@ from elmokit.text.characters import batch_to_ids
 
 # Some of the words here are meant to be remarked on.
 pytestmark = pytest.mark.filterwarnings("ignore::elmokit.errors.ElmoWarning")
-
-CLEARLY = 1000 * TOLERANCE  # no rounding explains a difference this large
 
 LONG_SENTENCE = [f"word{number % 37}" for number in range(200)]
 SENTENCES = {

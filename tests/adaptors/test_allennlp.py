@@ -13,7 +13,6 @@ import pytest
 import torch
 from allennlp_samples import (
     BATCHES,
-    CLEARLY,
     LAYERS,
     SENTENCES,
     SIZE,
@@ -24,7 +23,8 @@ from allennlp_samples import (
     represent,
     word_ids,
 )
-from oracle import TOLERANCE, Oracle, assert_agree, distance, oracle_carry, oracle_layers
+from closeness import CLEARLY, assert_agree, assert_close, distance
+from oracle import Oracle, oracle_carry, oracle_layers
 from random_models import Options, Weights, random_options, random_weights, write_files
 from torch import Tensor, nn
 
@@ -283,14 +283,14 @@ def test_layer_norm_counts_the_words_and_markers_of_the_whole_batch(
             padding += 1.5 / LAYERS * -values.mean() / deviation
         if not keep:
             expected, padding = expected[1:-1], 0.0
-        np.testing.assert_allclose(found[row, : len(expected)], expected, atol=TOLERANCE)
-        np.testing.assert_allclose(found[row, len(expected) :], padding, atol=TOLERANCE)
+        assert_close(found[row, : len(expected)], expected)
+        assert_close(found[row, len(expected) :], padding)
 
 
 def test_scalar_mix_of_fresh_weights_is_the_mean() -> None:
     tensors = [torch.randn(2, 3, 4, 5) for _ in range(3)]
 
-    assert torch.allclose(ScalarMix(3)(tensors), torch.stack(tensors).mean(0), atol=TOLERANCE)
+    assert_close(ScalarMix(3)(tensors), torch.stack(tensors).mean(0))
 
 
 def test_scalar_mix_has_a_parameter_for_each_tensor() -> None:
@@ -311,7 +311,7 @@ def test_scalar_mix_normalises_tensors_of_any_dimensions(shape: tuple[int, ...])
     expected = sum(
         (t - t[mask].mean()) / torch.sqrt(t[mask].var(unbiased=False) + 1e-13) / 2 for t in tensors
     )
-    assert torch.allclose(mixed, expected, atol=TOLERANCE)
+    assert_close(mixed, expected)
 
 
 def test_scalar_mix_of_the_wrong_number_is_one_line() -> None:

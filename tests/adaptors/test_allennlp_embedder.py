@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from allennlp_samples import (
     BATCHES,
-    CLEARLY,
     LAYERS,
     SENTENCES,
     SIZE,
     Files,
 )
-from oracle import assert_agree, distance, oracle_carry, oracle_layers
+from closeness import CLEARLY, assert_agree, distance
+from oracle import oracle_carry, oracle_layers
 from random_models import Options, Weights
 
 from elmokit.adaptors.allennlp import ElmoEmbedder

@@ -11,6 +11,7 @@ from allennlp_samples import (
     assert_same,
     word_ids,
 )
+from closeness import assert_close
 
 from elmokit.adaptors.allennlp import Elmo, batch_to_ids
 from elmokit.errors import ElmoWarning, InputError
@@ -85,7 +86,7 @@ def test_cached_words_of_a_trained_biLM_still_train_its_encoder(files: Files) ->
         elmo(batch_to_ids(SENTENCES), words)["elmo_representations"][0].square().sum().backward()
         gradients.append(elmo._elmo_lstm.bilm.encoder.characters.weight.grad)
 
-    assert torch.allclose(*gradients, rtol=1e-4, atol=1e-4)
+    assert_close(*gradients)
 
 
 def test_cached_vocabulary_takes_more_dimensions(files: Files) -> None:
@@ -96,7 +97,7 @@ def test_cached_vocabulary_takes_more_dimensions(files: Files) -> None:
 
     assert nested["mask"].shape == (1, 2, 4)
     flat = elmo(ids, words)["elmo_representations"][0]
-    assert torch.equal(nested["elmo_representations"][0][0], flat)
+    assert_close(nested["elmo_representations"][0][0], flat)
 
 
 def test_word_that_is_neither_cached_nor_spelt_is_named(files: Files) -> None:

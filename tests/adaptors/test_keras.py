@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from allennlp_samples import LAYERS, SIZE, Files
+from closeness import CLEARLY, assert_close, distance
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="Keras is an extra: elmokit[keras]")
@@ -27,7 +28,6 @@ from elmokit.errors import ConfigError, FormatError, InputError  # noqa: E402
 # Keras makes arrays of tensors in a way that NumPy wants otherwise.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
-AGREE = 1e-6
 TEXTS = ["the cat is on the mat.", "", "dogs are in the fog", "Money talks. Who listens?"]
 LABELS = [0, 1, 1, 0]
 
@@ -130,8 +130,7 @@ def test_outputs_are_those_of_the_hub(files: Files) -> None:
 
     assert outputs.keys() == expected.keys()
     for name, output in outputs.items():
-        assert output.shape == expected[name].shape
-        assert np.abs(output - expected[name]).max() <= AGREE, name
+        assert_close(output, expected[name])
 
 
 @pytest.mark.parametrize("output", ["default", "elmo", "word_emb", "lstm_outputs2", "sequence_len"])
@@ -140,7 +139,7 @@ def test_one_output_is_that_of_the_dict(files: Files, output: str) -> None:
 
     found = numbers(ElmoLayer(files, output=output)(texts(TEXTS)))
 
-    assert np.abs(found - expected).max() <= AGREE
+    assert_close(found, expected)
 
 
 def test_trained_mix_decides_the_default_output_as_it_does_the_hubs(files: Files) -> None:
@@ -152,7 +151,7 @@ def test_trained_mix_decides_the_default_output_as_it_does_the_hubs(files: Files
         {"weights": keras.ops.array([1.0, -2.0, 0.5]), "gamma": keras.ops.array([3.0])}
     )
 
-    assert np.abs(numbers(layer(texts(TEXTS))) - numbers(module(TEXTS))).max() <= AGREE
+    assert_close(numbers(layer(texts(TEXTS))), numbers(module(TEXTS)))
     shares = numbers(module.mix.shares())
     assert layer.shares() == pytest.approx(
         {"layer 0": shares[0], "layer 1": shares[1], "layer 2": shares[2], "gamma": 3.0}
@@ -164,8 +163,8 @@ def test_default_tokenizer_is_the_models_own(files: Files) -> None:
 
     found = numbers(layer(texts(TEXTS)))
 
-    assert np.abs(found - Embedder.load(*files).encode(TEXTS)).max() <= AGREE
-    assert np.abs(found - numbers(ElmoLayer(files)(texts(TEXTS)))).max() > AGREE
+    assert_close(found, Embedder.load(*files).encode(TEXTS))
+    assert distance([found], [numbers(ElmoLayer(files)(texts(TEXTS)))]) > CLEARLY
 
 
 def test_pooled_output_is_the_mean_and_the_maximum_of_each_layer(files: Files) -> None:
@@ -177,7 +176,7 @@ def test_pooled_output_is_the_mean_and_the_maximum_of_each_layer(files: Files) -
 
     found = numbers(layer(texts(TEXTS)))
 
-    assert np.abs(found - expected).max() <= AGREE
+    assert_close(found, expected)
     assert layer.compute_output_shape((None, None)) == (None, 2 * LAYERS * SIZE)
     assert layer.trainable_variables == []
 
@@ -191,7 +190,7 @@ def test_mask_lets_keras_leave_padding_out(files: Files) -> None:
 
     found = model.predict(texts(some), verbose=0)
 
-    assert np.abs(found - numbers(hub.Module(files)(some))).max() <= AGREE
+    assert_close(found, numbers(hub.Module(files)(some)))
 
 
 def test_words_limit_what_is_read_and_fix_the_width(files: Files) -> None:
@@ -201,7 +200,7 @@ def test_words_limit_what_is_read_and_fix_the_width(files: Files) -> None:
 
     assert found.shape == (4, 4, SIZE)
     expected = numbers(hub.Module(files)(["the cat is on"], as_dict=True)["elmo"])
-    assert np.abs(found[0] - expected).max() <= AGREE
+    assert_close(found[:1], expected)
     assert not found[1].any()
     assert layer.compute_output_shape((None, None)) == (None, 4, SIZE)
 
@@ -227,7 +226,7 @@ def test_half_precision_is_kept(files: Files) -> None:
     output = model(texts(TEXTS))
 
     assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
-    assert np.allclose(output.float().detach(), numbers(hub.Module(files)(TEXTS)), atol=0.05)
+    assert_close(output, numbers(hub.Module(files)(TEXTS)), 0.05)
 
 
 # Training
@@ -305,7 +304,7 @@ def test_sequential_model_without_an_input_takes_the_array_for_floats(files: Fil
 
     for some in (TEXTS, TEXTS[:1]):  # of another width, too
         found = model.predict(texts(some), verbose=0)
-        assert np.abs(found - numbers(hub.Module(files)(some))).max() <= AGREE
+        assert_close(found, numbers(hub.Module(files)(some)))
 
 
 # Saving and loading
@@ -470,10 +469,10 @@ def test_text_model_takes_lists_of_texts(files: Files, tmp_path: Path) -> None:
     )
 
     assert told == [(4, 4)]
-    assert history.history["loss"] == pytest.approx(expected.history["loss"], abs=AGREE)
+    assert_close(history.history["loss"], expected.history["loss"])
     assert len(history.history["val_accuracy"]) == 2
     predicted = model.predict(TEXTS, verbose=0)
-    assert np.allclose(predicted, plain.predict(texts(TEXTS), verbose=0), atol=AGREE)
+    assert_close(predicted, plain.predict(texts(TEXTS), verbose=0))
     assert np.array_equal(model.predict(np.array(TEXTS), verbose=0), predicted)
     loss, accuracy = model.evaluate(TEXTS, LABELS, verbose=0)
     assert accuracy == np.mean((predicted[:, 0] > 0.5) == LABELS)
@@ -564,9 +563,10 @@ def test_lists_of_numbers_train_as_arrays_do(files: Files) -> None:
     )
 
     for name, values in expected.history.items():
-        assert history.history[name] == pytest.approx(values, abs=AGREE)
-    assert listed.evaluate(inputs, LABELS, sample_weight=weights, verbose=0) == pytest.approx(
-        plain.evaluate(arrays, np.array(LABELS), sample_weight=np.array(weights), verbose=0)
+        assert_close(history.history[name], values)
+    assert_close(
+        listed.evaluate(inputs, LABELS, sample_weight=weights, verbose=0),
+        plain.evaluate(arrays, np.array(LABELS), sample_weight=np.array(weights), verbose=0),
     )
 
 
@@ -581,7 +581,7 @@ def test_labels_of_several_outputs_are_given_by_name(files: Files) -> None:
     found = ElmoTextModel(model).evaluate(TEXTS, labels, verbose=0)
 
     arrays = {name: np.array(values) for name, values in labels.items()}
-    assert found == pytest.approx(model.evaluate(texts(TEXTS), arrays, verbose=0))
+    assert_close(found, model.evaluate(texts(TEXTS), arrays, verbose=0))
 
 
 def test_labels_out_of_a_table_of_objects_are_numbers(files: Files) -> None:
@@ -590,7 +590,7 @@ def test_labels_out_of_a_table_of_objects_are_numbers(files: Files) -> None:
 
     found = model.evaluate(table[:, 0], table[:, 1], verbose=0)
 
-    assert found == model.evaluate(TEXTS, LABELS, verbose=0)
+    assert_close(found, model.evaluate(TEXTS, LABELS, verbose=0))
 
 
 SPAM_OR_HAM = ["spam", "ham", "ham", "spam"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from allennlp_samples import LAYERS, SIZE, Files
+from closeness import assert_close
 
 pytest.importorskip("sklearn", reason="scikit-learn is an extra: elmokit[sklearn]")
 
@@ -28,7 +29,6 @@ from elmokit.adaptors.text_reader import MODELS_AT_ONCE, load_shared, unload_mod
 from elmokit.embedder import Embedder
 from elmokit.errors import ConfigError, ElmoError, InputError
 
-AGREE = 1e-6
 TEXTS = ["The river bank.", "", "A bank account. Money!", "Money talks."]
 GOOD = ["a good film", "good , good", "what a good day", "good to see", "so good", "good"]
 BAD = ["a bad film", "bad , bad", "what a bad day", "bad to see", "so bad", "bad"]
@@ -70,21 +70,21 @@ def test_vectors_are_those_that_the_embedder_gives(files: Files, embedder: Embed
 
     assert vectors.shape == (4, SIZE)
     assert vectors.dtype == np.float32
-    assert np.abs(vectors - embedder.encode(TEXTS)).max() <= AGREE
+    assert_close(vectors, embedder.encode(TEXTS))
     assert not vectors[1].any()
 
 
 def test_texts_split_on_spaces_are_those_of_the_hub(files: Files) -> None:
     vectors = ElmoVectorizer(files, tokenizer="spaces").transform(TEXTS)
 
-    assert np.abs(vectors - hub.Module(files)(TEXTS).detach().numpy()).max() <= AGREE
+    assert_close(vectors, hub.Module(files)(TEXTS).detach().numpy())
 
 
 def test_function_may_give_the_words(files: Files, embedder: Embedder) -> None:
     vectors = ElmoVectorizer(files, tokenizer=str.split).transform(["one  two"])
 
     expected = embedder.embed([["one", "two"]])[0].mean(0)
-    assert np.abs(vectors[0] - expected).max() <= AGREE
+    assert_close(vectors[0], expected)
 
 
 @pytest.mark.parametrize("layer", ["average", "top", "all", 0, 1, np.int64(2)])
@@ -102,7 +102,7 @@ def test_layer_and_pool_say_what_is_kept(
         kept = rows[layer] if isinstance(layer, str) else [layers[layer]]
         means, largest = ([pooled(row, axis=0) for row in kept] for pooled in (np.mean, np.max))
         parts = {"mean": means, "max": largest, "mean+max": means + largest}[pool]
-        assert np.abs(vector - np.concatenate(parts)).max() <= AGREE
+        assert_close(vector, np.concatenate(parts))
     assert len(vectorizer.get_feature_names_out()) == vectors.shape[1]
 
 
@@ -118,7 +118,7 @@ def test_features_have_names(files: Files) -> None:
 def test_batches_change_nothing_but_memory(files: Files) -> None:
     few = ElmoVectorizer(files, batch_size=2, cache_megabytes=0).transform(TEXTS)
 
-    assert np.abs(few - ElmoVectorizer(files).transform(TEXTS)).max() <= AGREE
+    assert_close(few, ElmoVectorizer(files).transform(TEXTS))
 
 
 def test_texts_are_read_once_for_all_layers_pools_and_copies(

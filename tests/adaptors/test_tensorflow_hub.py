@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracle import TOLERANCE, assert_agree
+from closeness import assert_agree, assert_close
 from random_models import random_options, random_weights, write_files
 
 from elmokit.adaptors import tensorflow_hub as hub
@@ -94,14 +94,14 @@ def test_state_is_zero_so_that_calls_and_batch_mates_change_nothing(module: hub.
     alone = module(TEXTS[1:])
 
     assert torch.equal(module(TEXTS), together)
-    assert torch.allclose(alone[0], together[1], rtol=0, atol=TOLERANCE)
+    assert_close(alone[0], together[1])
 
 
 def test_empty_pieces_between_spaces_are_dropped(module: hub.Module) -> None:
     outputs = module(["  the  cat ", ""], as_dict=True)
 
     assert outputs["sequence_len"].tolist() == [2, 0]
-    assert torch.allclose(outputs["elmo"][:1], module(["the cat"], as_dict=True)["elmo"])
+    assert_close(outputs["elmo"][:1], module(["the cat"], as_dict=True)["elmo"])
     assert not outputs["default"][1].any()
 
 
@@ -115,7 +115,7 @@ def test_tokens_keep_the_length_they_were_padded_to(module: hub.Module) -> None:
     outputs = module(padded, signature="tokens", as_dict=True)
 
     assert outputs["elmo"].shape == (1, 4, 16)
-    assert torch.allclose(outputs["default"], module(["the cat"]), atol=TOLERANCE)
+    assert_close(outputs["default"], module(["the cat"]))
 
 
 def test_arrays_and_tensors_are_taken_for_lists(module: hub.Module) -> None:

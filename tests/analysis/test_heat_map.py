@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from closeness import assert_close
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
@@ -12,7 +13,6 @@ from elmokit.analysis.heat_map import draw_heat_map, heat_map
 from elmokit.errors import InputError
 
 SENTENCES = ["a river bank", "the bank lends"]
-ROUNDING = 1e-5
 
 
 def test_cells_are_the_cosines_between_words_of_a_layer() -> None:
@@ -24,15 +24,15 @@ def test_cells_are_the_cosines_between_words_of_a_layer() -> None:
     assert found.borders == [3]
     top = found.cosines["layer 2 (top)"]
     assert top.shape == (6, 6)
-    assert top[2, 4] == pytest.approx(cosine(layers[2, 2], layers[2, 4]), abs=ROUNDING)
+    assert_close(top[2, 4], cosine(layers[2, 2], layers[2, 4]))
     average = cosine(layers[:, 1].mean(0), layers[:, 5].mean(0))
-    assert found.cosines["average"][1, 5] == pytest.approx(average, abs=ROUNDING)
+    assert_close(found.cosines["average"][1, 5], average)
 
 
 def test_a_map_is_symmetric_and_1_on_its_diagonal() -> None:
     for matrix in heat_map(small_embedder(), SENTENCES).cosines.values():
-        np.testing.assert_allclose(matrix, matrix.T, atol=ROUNDING)
-        np.testing.assert_allclose(np.diag(matrix), 1, atol=ROUNDING)
+        assert_close(matrix, matrix.T)
+        assert_close(np.diag(matrix), 1)
 
 
 def test_static_vectors_come_first_with_nothing_for_unknown_words() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from closeness import EXACT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pretraining.small_runs import RUN, sentences, write_text
@@ -31,7 +32,6 @@ Gram = tuple[int, ...]
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 BEGIN, END = -1, 0  # the textbook tells them apart
-EXACT = 1e-12
 
 small_texts = st.integers(2, 5).flatmap(
     lambda outcomes: st.tuples(

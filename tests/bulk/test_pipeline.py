@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from closeness import assert_agree, assert_close
 from small_models import small_embedder
 
 from elmokit.bulk import job, pipeline
@@ -34,7 +35,6 @@ from elmokit.model.scalar_mix import ScalarMix
 
 FORMATS = [".h5", ".npz", ".jsonl", ".parquet"]
 WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "crane", "한국어", "naïve"]
-TOLERANCE = 1e-5
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +83,7 @@ def test_line_n_is_vector_n(text: Path, tmp_path: Path, suffix: str) -> None:
     expected = embedder.embed([line.split() for line in lines])
     with open_vectors(tmp_path / f"out{suffix}") as found:
         assert [item.sentence for item in found] == lines
-        for item, vectors in zip(found, expected, strict=True):
-            np.testing.assert_allclose(item.vectors, vectors, atol=TOLERANCE)
+        assert_agree([item.vectors for item in found], expected)
     assert summary.sentences == 80
     assert summary.words == sum(len(line.split()) for line in lines)
     assert summary.blank == sum(not line for line in lines)
@@ -110,7 +109,7 @@ def test_layers_and_pools_are_those_of_the_embedder(
                 wanted = np.zeros(wanted.shape[:-2] + wanted.shape[-1:])
             elif pool != "none":
                 wanted = wanted.mean(-2) if pool == "mean" else wanted.max(-2)
-            np.testing.assert_allclose(item.vectors, wanted, atol=TOLERANCE)
+            assert_close(item.vectors, wanted)
 
 
 def test_a_trained_mix_is_read_from_its_file(text: Path, tmp_path: Path) -> None:
@@ -123,8 +122,7 @@ def test_a_trained_mix_is_read_from_its_file(text: Path, tmp_path: Path) -> None
     embed_files(embedder, source_of(text), tmp_path / "out.npz", settings)
     lines = [line.split() for line in text.read_text(encoding="utf-8").split("\n")[:-1]]
     with open_vectors(tmp_path / "out.npz") as found:
-        for item, wanted in zip(found, embedder.embed(lines, mix), strict=True):
-            np.testing.assert_allclose(item.vectors, wanted, atol=TOLERANCE)
+        assert_agree([item.vectors for item in found], embedder.embed(lines, mix))
 
 
 class Crash(Exception):
@@ -259,8 +257,7 @@ def test_sizes_of_parts_and_threads_change_nothing(
     finally:
         torch.set_num_threads(before)
     for other in results[1:]:
-        for one, two in zip(results[0], other, strict=True):
-            np.testing.assert_allclose(one, two, atol=TOLERANCE)
+        assert_agree(other, results[0])
 
 
 def test_memory_of_a_part_bounds_its_words(monkeypatch: pytest.MonkeyPatch) -> None:

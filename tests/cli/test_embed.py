@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
+from closeness import assert_close
 from small_models import small_embedder
 
 from elmokit import Embedder
@@ -53,7 +54,7 @@ def test_embed_takes_a_layer(elmo, model, tmp_path, layers):
     assert code == 0
     layer = int(layers) if layers.isdecimal() else layers
     expected = Embedder.load(model).embed([["A", "bank"]], layer=layer)[0]
-    np.testing.assert_allclose(np.load(output)["0"], expected, atol=1e-6)
+    assert_close(np.load(output)["0"], expected)
 
 
 def test_embed_splits_raw_text_with_the_model_s_tokenizer(elmo, model, tmp_path):
@@ -275,7 +276,7 @@ def test_a_mix_is_named_after_layers(elmo, model, tmp_path):
     assert "--layers mix FILE" in err
     assert elmo(*command, str(mix))[0] == 0
     expected = Embedder.load(model).embed([["A", "bank"]], layer=learnt)[0]
-    np.testing.assert_allclose(np.load(output)["0"], expected, atol=1e-6)
+    assert_close(np.load(output)["0"], expected)
 
 
 def test_sentences_are_pooled_and_halved(elmo, model, tmp_path):
@@ -292,7 +293,7 @@ def test_sentences_are_pooled_and_halved(elmo, model, tmp_path):
         assert sorted(file) == ["0", "1"]
         assert file["0"].dtype == np.float16
         expected = Embedder.load(model).embed([["A", "bank"]])[0].max(0)
-        np.testing.assert_allclose(file["0"], expected, rtol=1e-3)
+        assert_close(file["0"], expected)
         assert not file["1"][()].any()
 
 

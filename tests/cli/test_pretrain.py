@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from closeness import assert_close
 from pretraining.small_runs import (
     draw_no_curves,
     measured,
@@ -77,9 +78,9 @@ def test_perplexity_in_the_metrics_is_what_elmo_perplexity_gives(
     _, out, _ = elmo("perplexity", valid, "--model", str(tmp_path / "run" / "model"), "--json")
 
     result = json.loads(out)
-    assert result["mean"] == pytest.approx(best["perplexity"], rel=1e-6)
-    assert result["forward"] == pytest.approx(best["perplexity_forward"], rel=1e-6)
-    assert result["backward"] == pytest.approx(best["perplexity_backward"], rel=1e-6)
+    assert_close(result["mean"], best["perplexity"])
+    assert_close(result["forward"], best["perplexity_forward"])
+    assert_close(result["backward"], best["perplexity_backward"])
 
 
 def test_flags_take_the_place_of_the_file(elmo: Elmo, tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from torch import Tensor
 
 from elmokit.model import cross_entropy as module
 from elmokit.model.cross_entropy import chunks, cross_entropy, log_likelihood
 
-EXACT = 1e-12
 BFLOAT16_ERROR = 0.05
 """Of a gradient, relative to its largest value."""
 TOKENS, WORDS, SIZE = 11, 7, 4
@@ -40,7 +40,7 @@ def plain_log_likelihood(layer: Layer, targets: Tensor) -> Tensor:
 
 
 def assert_exact(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+    assert_close(found, expected, EXACT)
 
 
 def test_loss_and_its_gradients_are_those_of_plain_autograd() -> None:

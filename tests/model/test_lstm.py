@@ -5,12 +5,12 @@ import pickle
 
 import pytest
 import torch
+from closeness import EXACT, assert_agree, assert_close
 from small_models import small_config
 from torch import Tensor
 
 from elmokit.model.lstm import LayerState, LSTMLayer, LSTMStack
 
-TOLERANCE = 1e-5
 STEP_SIZES = [3, 3, 2, 1]
 
 
@@ -72,9 +72,9 @@ def test_inference_equals_the_plain_loop(changes):
     with torch.no_grad():
         outputs, after = layer(inputs, STEP_SIZES, state, "exact")
         expected, expected_after = plain_loop(layer, inputs, state)
-    torch.testing.assert_close(outputs, expected, atol=TOLERANCE, rtol=0)
-    torch.testing.assert_close(after.cell, expected_after.cell, atol=TOLERANCE, rtol=0)
-    torch.testing.assert_close(after.output, expected_after.output, atol=TOLERANCE, rtol=0)
+    assert_close(outputs, expected)
+    assert_close(after.cell, expected_after.cell)
+    assert_close(after.output, expected_after.output)
 
 
 @pytest.mark.parametrize("changes", CONFIGS)
@@ -93,7 +93,7 @@ def test_gradients_equal_those_of_the_plain_loop(changes):
         gradients.append([inputs.grad.clone(), *(p.grad.clone() for p in layer.parameters())])
     for ours, plain in zip(*gradients, strict=True):
         assert plain.abs().max() > 0
-        torch.testing.assert_close(ours, plain)
+        assert_close(ours, plain, EXACT)
 
 
 @pytest.mark.parametrize("changes", CONFIGS[1:])
@@ -129,7 +129,7 @@ def test_training_a_weight_is_seen_by_the_next_inference():
         after, _ = layer(inputs, STEP_SIZES, state, "exact")
         expected, _ = plain_loop(layer, inputs, state)
     assert (before - after).abs().max() > 0.01
-    torch.testing.assert_close(after, expected, atol=TOLERANCE, rtol=0)
+    assert_close(after, expected)
 
 
 def test_a_used_layer_can_be_copied_and_pickled():
@@ -151,9 +151,9 @@ def test_one_long_run_equals_two_runs_that_hand_the_state_over():
         first, middle = stack(inputs[:4], [2] * 2, zero)
         second, last = stack(inputs[4:], [2] * 4, middle)
     for layer, parts in zip(whole, zip(first, second, strict=True), strict=True):
-        torch.testing.assert_close(layer, torch.cat(parts), atol=TOLERANCE, rtol=0)
-    torch.testing.assert_close(end.cells, last.cells, atol=TOLERANCE, rtol=0)
-    torch.testing.assert_close(end.outputs, last.outputs, atol=TOLERANCE, rtol=0)
+        assert_close(layer, torch.cat(parts))
+    assert_agree(end.cells, last.cells)
+    assert_agree(end.outputs, last.outputs)
 
 
 def test_residuals_are_added_above_the_first_layer_only():
@@ -167,4 +167,4 @@ def test_residuals_are_added_above_the_first_layer_only():
         skipped, _ = with_skip(inputs, [1] * 4, zero)
         plain, _ = without(inputs, [1] * 4, zero)
     assert torch.equal(skipped[0], plain[0])
-    torch.testing.assert_close(skipped[1], plain[1] + plain[0])
+    assert_close(skipped[1], plain[1] + plain[0])

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from small_models import small_config
 from torch import Tensor, nn
 
 from elmokit.model.lstm import LayerState, LSTMStack
 from elmokit.model.lstm_gradients import Clips, LSTMWeights, PackedOutputs, run_layer
 
-EXACT = 1e-12
 BFLOAT16_ERROR = 0.05
 """Of a gradient, relative to its largest value; bfloat16 keeps about three digits of a product."""
 TOKEN_SIZE, CELL_SIZE = 3, 5
@@ -98,7 +98,7 @@ def everything(results: PackedOutputs) -> Tensor:
 
 
 def assert_exact(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+    assert_close(found, expected, EXACT)
 
 
 def assert_same_gradients(
@@ -277,7 +277,7 @@ def test_dropout_takes_its_share_of_every_layers_input_and_scales_the_rest() -> 
     for given, before in zip(reading.inputs, before_dropout, strict=True):
         dropped = given == 0
         assert dropped.double().mean() == pytest.approx(0.25, abs=0.04)
-        torch.testing.assert_close(given[~dropped], before[~dropped] / 0.75)
+        assert_close(given[~dropped], before[~dropped] / 0.75)
 
 
 def test_residual_adds_the_input_that_dropout_has_left() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,7 +19,6 @@ from elmokit.model.sampled_softmax import (
 )
 from elmokit.model.softmax import Softmax
 
-EXACT = 1e-12
 STANDARD_ERRORS = 4.5
 """How far a mean of random numbers may stray; with these seeds it does not."""
 
@@ -120,9 +120,7 @@ def test_expected_counts_are_those_of_the_formula() -> None:
     words, tries = 50, 23
     found = log_expected_counts(torch.arange(words), tries, words)
     expected = [math.log(1 - (1 - probability(rank, words)) ** tries) for rank in range(words)]
-    torch.testing.assert_close(
-        found, torch.tensor(expected, dtype=torch.float64), atol=EXACT, rtol=EXACT
-    )
+    assert_close(found, torch.tensor(expected, dtype=torch.float64), EXACT)
 
 
 def test_expected_counts_of_the_rarest_words_of_a_large_vocabulary_keep_their_digits() -> None:
@@ -189,12 +187,12 @@ def gradients_of(loss: Tensor, softmax: Softmax, outputs: Tensor) -> tuple[Tenso
 
 
 def assert_same_loss(found: Tensor, expected: Tensor, softmax: Softmax, outputs: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+    assert_close(found, expected, EXACT)
     pairs = zip(
         gradients_of(found, softmax, outputs), gradients_of(expected, softmax, outputs), strict=True
     )
     for one, other in pairs:
-        torch.testing.assert_close(one, other, atol=EXACT, rtol=EXACT)
+        assert_close(one, other, EXACT)
 
 
 @pytest.mark.parametrize("number", [1, 5, WORDS])
@@ -230,7 +228,7 @@ def test_order_of_the_candidates_does_not_matter() -> None:
     ids, tries = draw_candidates(np.random.default_rng(2), 9, WORDS)
     found = sampled_loss(softmax, outputs, targets, Candidates(np.sort(ids), tries))
     expected = sampled_loss(softmax, outputs, targets, Candidates(ids, tries))
-    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+    assert_close(found, expected, EXACT)
 
 
 def test_words_that_are_neither_target_nor_candidate_get_no_gradient() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from closeness import assert_close
 
 from elmokit.errors import ConfigError
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
@@ -14,7 +15,7 @@ def random_layers() -> torch.Tensor:
 
 def test_a_new_mix_is_the_average():
     layers = random_layers()
-    torch.testing.assert_close(ScalarMix(3)(layers), layers.mean(0))
+    assert_close(ScalarMix(3)(layers), layers.mean(0))
 
 
 def test_weights_pass_through_a_softmax_and_gamma_scales():
@@ -24,7 +25,7 @@ def test_weights_pass_through_a_softmax_and_gamma_scales():
         mix.gamma.fill_(2.5)
     shares = torch.tensor([1.0, -2.0, 0.5]).softmax(0)
     expected = 2.5 * sum(share * layer for share, layer in zip(shares, layers, strict=True))
-    torch.testing.assert_close(mix(layers), expected)
+    assert_close(mix(layers), expected)
 
 
 def test_weights_and_gamma_learn_unless_told_not_to():
@@ -43,7 +44,7 @@ def test_layer_norm_gives_each_layer_mean_0_and_variance_1_over_real_words():
         real = layer[mask]
         std = (real.var(unbiased=False) + 1e-13).sqrt()
         expected += (layer - real.mean()) / std / 3
-    torch.testing.assert_close(mixed, expected)
+    assert_close(mixed, expected)
 
 
 def test_the_penalty_is_lambda_times_the_squares():
@@ -56,7 +57,7 @@ def test_the_penalty_is_lambda_times_the_squares():
 def test_a_new_directional_mix_is_the_average():
     layers = random_layers()
     layers[0, ..., 3:] = layers[0, ..., :3]  # the token layer is the same vector twice
-    torch.testing.assert_close(DirectionalMix(3)(layers), layers.mean(0))
+    assert_close(DirectionalMix(3)(layers), layers.mean(0))
 
 
 def test_a_directional_mix_contains_the_paper_s():
@@ -65,7 +66,7 @@ def test_a_directional_mix_contains_the_paper_s():
     mix = ScalarMix(3, weights=[0.3, -1.0, 2.0])
     token, first, second = mix.shares().tolist()
     directional = DirectionalMix(3, weights=[token, first, second, first, second])
-    torch.testing.assert_close(directional(layers), mix(layers))
+    assert_close(directional(layers), mix(layers))
 
 
 def test_directions_can_be_added_up():
@@ -73,7 +74,7 @@ def test_directions_can_be_added_up():
     weights = [0.5, 1.0, 2.0, -1.0, 3.0]
     token, ahead, back = layers[0, ..., :3], layers[1:, ..., :3], layers[1:, ..., 3:]
     expected = 0.5 * token + ahead[0] + 2 * ahead[1] - back[0] + 3 * back[1]
-    torch.testing.assert_close(DirectionalMix(3, join="add", weights=weights)(layers), expected)
+    assert_close(DirectionalMix(3, join="add", weights=weights)(layers), expected)
 
 
 def test_a_wrong_number_of_weights_or_an_unknown_join_is_refused():

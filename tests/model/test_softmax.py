@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from torch import Tensor
 
 from elmokit.model import cross_entropy
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
 
 WORDS, SIZE = 12, 8
-EXACT = 1e-12
 
 AnySoftmax = Softmax | AdaptiveSoftmax
 MAKERS: dict[str, Callable[[], AnySoftmax]] = {
@@ -38,7 +38,7 @@ def random_outputs(tokens: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def assert_exact(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=EXACT, rtol=EXACT)
+    assert_close(found, expected, EXACT)
 
 
 def gradients_of(loss: Tensor, softmax: AnySoftmax, outputs: Tensor) -> list[Tensor]:
@@ -57,7 +57,7 @@ def test_whole_softmax_is_that_of_its_logits() -> None:
     softmax = Softmax(words=7, token_size=4)
     outputs = torch.randn(3, 4)
     logits = outputs @ softmax.weight.t() + softmax.bias
-    torch.testing.assert_close(softmax(outputs).exp(), logits.softmax(-1))
+    assert_close(softmax(outputs).exp(), logits.softmax(-1))
 
 
 def test_word_of_a_cluster_is_as_probable_as_cluster_and_word_together() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from closeness import assert_close
 from pretraining.small_runs import (
     SLOWLY,
     assert_near,
@@ -30,7 +31,6 @@ from pretraining.small_runs import (
 
 from elmokit.formats.checkpoints import Checkpoints
 
-NOISE = 1e-5
 SETTINGS: dict[str, Any] = {
     "training.steps": 15,
     "logging.validate_every": 5,
@@ -70,11 +70,11 @@ def test_two_processes_train_as_one_does(tmp_path: Path, mode: str) -> None:
     train(small_run(tmp_path, one))
     train_together(tmp_path, two)
 
-    assert_near(tmp_path / "one", tmp_path / "two", NOISE)
+    assert_near(tmp_path / "one", tmp_path / "two")
     for line, same in zip(measured(tmp_path / "one"), measured(tmp_path / "two"), strict=True):
         assert line.keys() == same.keys()
         for name in set(line) - {"kind", "words"}:
-            assert same[name] == pytest.approx(line[name], rel=1e-3), name
+            assert_close(same[name], line[name])
     saved = [
         sorted(p.name for p in (tmp_path / n / "checkpoints").iterdir()) for n in ("one", "two")
     ]
@@ -97,14 +97,14 @@ def test_two_processes_killed_are_resumed_by_two_or_by_one(tmp_path: Path) -> No
     train_together(tmp_path, killed, "--resume")
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
     train(small_run(tmp_path, settings | {"output": str(tmp_path / "alone")}), resume=True)
-    assert_near(tmp_path / "whole", tmp_path / "alone", NOISE)
+    assert_near(tmp_path / "whole", tmp_path / "alone")
 
 
 def test_one_process_killed_is_resumed_by_two(tmp_path: Path) -> None:
     train(small_run(tmp_path, named_run(tmp_path, "one")))
     train(small_run(tmp_path, named_run(tmp_path, "grown") | {"training.steps": 7}))
     train_together(tmp_path, named_run(tmp_path, "grown"), "--resume")
-    assert_near(tmp_path / "one", tmp_path / "grown", NOISE)
+    assert_near(tmp_path / "one", tmp_path / "grown")
 
 
 def test_dropout_sampling_and_averaging_are_resumed_by_two_processes(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_torchrun_starts_stops_and_resumes_a_run(tmp_path: Path) -> None:
     launch = torchrun([*write_run(tmp_path, settings | longer), "--resume"], tmp_path / "second")
     assert launch.wait(SLOWLY) == 0, (tmp_path / "second").read_text()
     train_together(tmp_path, named_run(tmp_path, "longer") | longer)
-    assert_near(tmp_path / "longer", tmp_path / "stopped", NOISE)
+    assert_near(tmp_path / "longer", tmp_path / "stopped")
 
 
 def test_two_processes_train_a_model_on(tmp_path: Path) -> None:
@@ -179,5 +179,5 @@ def test_two_processes_train_a_model_on(tmp_path: Path) -> None:
     alone = start([*arguments, "-o", str(tmp_path / "one")], tmp_path / "log")
     together = start_group([*arguments, "-o", str(tmp_path / "two")], tmp_path / "log")
     assert [end(process) for process in (alone, *together)] == [0, 0, 0]
-    assert_near(tmp_path / "one", tmp_path / "two", NOISE)
+    assert_near(tmp_path / "one", tmp_path / "two")
     assert (tmp_path / "log.1").read_text() == ""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from closeness import assert_close
 from oracle import Oracle, StackState, run_stack
 from oracle import character_ids as oracle_character_ids
 from random_models import random_options, random_weights, write_files
@@ -33,8 +35,6 @@ from elmokit.pretraining.report import Report
 from elmokit.pretraining.training import Trainer
 from elmokit.text.vocabulary import Vocabulary
 
-TOLERANCE = 2e-5
-"""Of float32, relative to the largest value."""
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "mat", "."]
 VOCABULARY = Vocabulary(WORDS)
 STEPS = 6
@@ -104,12 +104,7 @@ def zero_state(bilm: BiLM, rows: int = 2) -> BiLMState:
 
 
 def trainable_bilm(**changes: Any) -> BiLM:
-    return small_bilm(softmax_words=len(WORDS), scale=1.5, **changes)
-
-
-def assert_close(found: Tensor, expected: Tensor) -> None:
-    scale = max(1.0, expected.abs().max().item())
-    torch.testing.assert_close(found, expected, atol=TOLERANCE * scale, rtol=0)
+    return small_bilm(softmax_words=len(WORDS), **changes)
 
 
 # Against NumPy
@@ -134,7 +129,7 @@ def oracle_losses(
 
 def test_losses_with_carried_state_are_those_of_the_oracle(tmp_path: Path) -> None:
     options = random_options()
-    weights = random_weights(options, softmax_words=len(WORDS), scale=1.5)
+    weights = random_weights(options, softmax_words=len(WORDS))
     bilm = BiLM.from_weights(*read_model(*write_files(tmp_path, options, weights)))
     oracle = Oracle(options, weights)
     states: list[list[StackState | None]] = [[None, None], [None, None]]
@@ -144,13 +139,13 @@ def test_losses_with_carried_state_are_those_of_the_oracle(tmp_path: Path) -> No
         for direction, loss in enumerate(losses):
             rows = [row.part(start, end) for row in BOTH[direction]]
             expected = oracle_losses(oracle, rows, direction, states[direction])
-            assert loss.item() == pytest.approx(expected, rel=TOLERANCE)
+            assert_close(loss, expected)
             for row, stack in enumerate(states[direction]):
                 assert stack is not None
                 for depth, after in enumerate(stack):
                     cells, outputs = (part[depth, row] for part in state[direction])
-                    assert_close(cells, torch.tensor(after.cell, dtype=torch.float32))
-                    assert_close(outputs, torch.tensor(after.output, dtype=torch.float32))
+                    assert_close(cells, after.cell)
+                    assert_close(outputs, after.output)
 
 
 # Against plain autograd
@@ -259,7 +254,7 @@ def test_gradient_is_of_half_the_sum_of_both_mean_losses(
     expected = gradients_of(bilm, factor * mean)
     found = {name: weight.grad for name, weight in bilm.named_parameters()}
     assert_same_gradients(found, expected)  # type: ignore[arg-type]
-    assert sums.tolist() == pytest.approx([loss.item() for loss in losses], rel=TOLERANCE)
+    assert_close(sums, torch.stack(losses))
 
 
 def test_gradients_of_parts_add_up_to_those_of_the_batch(tmp_path: Path) -> None:
@@ -340,7 +335,7 @@ def test_sentences_of_falling_length_lose_what_their_perplexity_says(tmp_path: P
     assert batch.tokens_in_all == expected.targets
     for loss, perplexity in zip(losses, expected[:2], strict=True):
         mean = loss.detach() / batch.tokens_in_all
-        assert mean.exp().item() == pytest.approx(perplexity, rel=TOLERANCE)
+        assert_close(mean, math.log(perplexity))
 
 
 # A sampled softmax
@@ -418,7 +413,7 @@ def test_dropout_comes_once_more_before_the_softmax(monkeypatch: pytest.MonkeyPa
     for before, after in zip(given, got, strict=True):
         dropped = after == 0
         assert dropped.float().mean().item() == pytest.approx(0.2, abs=0.05)
-        torch.testing.assert_close(after[~dropped], before[~dropped] / 0.8)
+        assert_close(after[~dropped], before[~dropped] / 0.8)
     assert not torch.equal(got[FORWARD] == 0, got[BACKWARD] == 0)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from closeness import CLEARLY, assert_agree, assert_close, distance
 from small_language_models import COUNTED, WORDS, small_language_model, write_language_model
 from small_models import small_bilm, small_embedder
 
@@ -156,7 +157,7 @@ def test_cosines_are_those_of_the_word_in_its_sentences():
     )]  # fmt: skip
     lengths = [np.linalg.norm(vector) for vector in at]
     expected = [at[0] @ at[other] / (lengths[0] * lengths[other]) for other in (1, 2)]
-    assert found.tolist() == pytest.approx(expected, abs=1e-5)
+    assert_close(found, expected)
 
 
 def test_the_surface_is_compared_by_neighbours_by_words_and_by_place():
@@ -181,11 +182,10 @@ def test_the_order_matters_in_state_carry_alone():
         for state in ("zero", "carry", "warm")
     }
     alone = small_embedder().embed_layers(sentences)
-    for one, other in zip(vectors["zero"], alone, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert_agree(vectors["zero"], alone)
     # The first that is read has nothing to carry.
     changed = [
-        not np.allclose(one, other, atol=1e-3)
+        distance([one], [other]) > CLEARLY
         for one, other in zip(vectors["carry"], alone, strict=True)
     ]
     assert sum(changed) == len(sentences) - 1
@@ -194,7 +194,7 @@ def test_the_order_matters_in_state_carry_alone():
 def test_asking_twice_in_state_carry_gives_the_same_numbers():
     embedder = small_embedder(state="carry")
     first, second = (check_senses(embedder, ITEMS).likeness["average"] for _ in range(2))
-    np.testing.assert_allclose(first, second, atol=1e-6)
+    assert_close(first, second)
 
 
 def test_every_state_is_checked():
@@ -210,8 +210,8 @@ def test_perplexity_is_of_the_text_in_each_state_of_a_language_model(tmp_path: P
     sentences = [line.split() for line in text.read_text().splitlines()]
     assert list(found) == ["zero", "carry"]
     for state in ("zero", "carry"):
-        assert found[state].mean == pytest.approx(language_model.perplexity(sentences, state).mean)
-    assert found["zero"].mean != pytest.approx(found["carry"].mean)
+        assert_close(found[state].mean, language_model.perplexity(sentences, state).mean)
+    assert distance([found["zero"].mean], [found["carry"].mean]) > CLEARLY
 
 
 # Spellings
@@ -251,7 +251,7 @@ def test_token_vectors_are_layer_0_of_the_word_alone(monkeypatch: pytest.MonkeyP
     vectors = token_vectors(embedder, ["bank", "bnak", "mat"])
     for word, vector in vectors.items():
         (alone,) = embedder.embed([[word]], layer=0)
-        np.testing.assert_allclose(alone[0], np.tile(vector, 2), atol=1e-6)
+        assert_close(alone[0], np.tile(vector, 2))
 
 
 def test_the_share_farther_counts_random_words_and_half_the_ties():

@@ -3,8 +3,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
+from closeness import assert_close
 from static.small_vectors import random_sentences, random_vectors
 
 from elmokit.pretraining.preparation import prepare_corpus
@@ -54,7 +54,7 @@ def test_both_evaluations_give_the_same_scores(wordsim: Path) -> None:
     ours = static_scores.our_scores(vectors, wordsim)
     theirs = static_scores.gensim_scores(static_scores.gensim_of(vectors), wordsim)
     assert ours.keys() == theirs.keys()
-    np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-6)
+    assert_close(list(ours.values()), list(theirs.values()))
     assert "| EN-SIMLEX-999 |" in static_scores.table([ours], [theirs])
 
 
@@ -62,4 +62,4 @@ def test_training_scores_alike_with_one_thread(wordsim: Path) -> None:
     pytest.importorskip("gensim", reason="the extra static is not installed")
     settings = TrainingSettings(size=4, epochs=1, threads=1, seed=2)
     ours, theirs = static_scores.trained_scores(random_sentences(), settings, wordsim)
-    np.testing.assert_allclose(list(ours.values()), list(theirs.values()), atol=1e-6)
+    assert_close(list(ours.values()), list(theirs.values()))

@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import pytest
+from closeness import assert_close
 from small_services import SmallIndex, running
 
 from elmokit import Embedder, LanguageModel
@@ -204,7 +205,7 @@ def test_a_mix_moves_the_neighbours_that_an_index_finds(visit, model):
             expected = sorted((cosine(target, one) for one in near), reverse=True)
             playwright.expect(numbers.first).to_have_text(shown(expected[0], 3))
             found = [float(text.replace(MINUS, "-")) for text in numbers.all_inner_texts()]
-            np.testing.assert_allclose(found, expected, atol=2e-3)  # other layers count e^-10
+            assert_close(found, expected, 2e-3)  # other layers count e^-10
 
 
 def test_what_was_edited_is_kept_when_its_panel_is_left_at_once(visit):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from closeness import assert_agree, assert_close
 from safetensors.numpy import load
 from small_services import SmallIndex
 
@@ -18,7 +19,6 @@ from elmokit.service.limits import Limits
 from elmokit.static.vectors import StaticVectors
 
 WORDS = [["the", "cat", "sat"], [], ["bank"], ["the", "river", "bank", "."]]
-NEAR = {"atol": 1e-5}
 
 
 @pytest.mark.parametrize("layers", ["average", "top", 0, 1, 2])
@@ -29,7 +29,7 @@ def test_vectors_are_the_librarys(post, model, layers):
         answer["sentences"], model.embedder.embed(WORDS, layers), strict=True
     ):
         found = np.array(sentence["vectors"], np.float32).reshape(expected.shape)
-        np.testing.assert_allclose(found, expected, **NEAR)
+        assert_close(found, expected)
 
 
 def test_texts_are_split_as_the_library_does(post, model):
@@ -41,7 +41,7 @@ def test_texts_are_split_as_the_library_does(post, model):
 def test_all_layers_have_an_axis_of_their_own(post, model):
     answer = post("/embed", {"sentences": WORDS[:1], "layers": "all"}).json()
     expected = model.embedder.embed_layers(WORDS[:1])[0]
-    np.testing.assert_allclose(answer["sentences"][0]["vectors"], expected, **NEAR)
+    assert_agree(answer["sentences"][0]["vectors"], expected)
 
 
 def test_raw_texts_are_split_and_numbered(post, model):
@@ -51,7 +51,7 @@ def test_raw_texts_are_split_and_numbered(post, model):
     assert words == [["The", "cat", "."], ["The", "mat", "."], ["A", "bank"]]
     means = [vectors.mean(0) for vectors in model.embedder.embed(words)]
     found = [sentence["vectors"] for sentence in answer["sentences"]]
-    np.testing.assert_allclose(found, means, **NEAR)
+    assert_close(found, means)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_mix_is_the_librarys(post, model, mix, kind):
         trained.gamma.fill_(mix["gamma"])
     answer = post("/embed", {"sentences": WORDS[:1], "mix": mix}).json()
     expected = model.embedder.embed(WORDS[:1], trained)[0]
-    np.testing.assert_allclose(answer["sentences"][0]["vectors"], expected, **NEAR)
+    assert_close(answer["sentences"][0]["vectors"], expected)
 
 
 def test_arrays_come_as_numpy_writes_them(post, model):
@@ -100,7 +100,7 @@ def test_arrays_come_as_safetensors_with_their_words(post, model):
     answer = post("/embed", {"sentences": WORDS}, accept).content
     arrays = load(answer)
     for number, expected in enumerate(model.embedder.embed(WORDS)):
-        np.testing.assert_allclose(arrays[str(number)], expected, **NEAR)
+        assert_close(arrays[str(number)], expected)
     header = json.loads(answer[8 : 8 + int.from_bytes(answer[:8], "little")])
     assert json.loads(header["__metadata__"]["words"]) == WORDS
 
@@ -140,7 +140,7 @@ def test_batch_mates_change_no_vector(converse, model):
 
     for n, answer in enumerate(converse(talk)):
         expected = model.embedder.embed([sentences[n]], ["average", "top", 1][n % 3])[0]
-        np.testing.assert_allclose(answer["sentences"][0]["vectors"], expected, **NEAR)
+        assert_close(answer["sentences"][0]["vectors"], expected)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_compare_is_what_the_command_gives(post, model):
     cosines, found = expected.pop("cosines"), answer.pop("cosines")
     assert answer == expected
     assert list(found) == list(cosines)
-    np.testing.assert_allclose(list(found.values()), list(cosines.values()), atol=1e-5)
+    assert_close(list(found.values()), list(cosines.values()))
 
 
 def test_compare_shows_static_vectors_first(post, model):
@@ -227,7 +227,7 @@ def test_compare_takes_positions_and_maps_every_word(post, model):
     assert list(maps) == list(answer["cosines"])
     for layer, cosines in answer["cosines"].items():
         assert np.shape(maps[layer]) == (2, 3)
-        assert maps[layer][1][2] == pytest.approx(cosines[0], abs=1e-5)
+        assert_close(maps[layer][1][2], cosines[0])
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from safetensors.torch import load_file
 from small_models import small_bilm
 
@@ -22,6 +23,7 @@ from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.results import TaskResult
 from elmokit.tasks.run import train_task
 from elmokit.tasks.task import AnyTask, TaskModel
@@ -53,7 +55,7 @@ ENCODER = CharacterEncoderConfig(filters=((1, 8), (2, 16), (3, 16)), character_s
 
 def lively_bilm(seed: int = 0) -> BiLM:
     """A random model whose words differ as much as those of a trained one."""
-    bilm = small_bilm(seed, encoder=ENCODER, token_size=24, cell_size=24)
+    bilm = small_bilm(seed, scale=3.0, encoder=ENCODER, token_size=24, cell_size=24)
     with torch.no_grad():
         for weight in bilm.encoder.parameters():
             weight.mul_(3.0)
@@ -151,6 +153,28 @@ def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     """Those of a trained task."""
     return load_file(folder / "weights.safetensors")
+
+
+def plain_values(value: Any) -> Iterator[Any]:
+    """The keys and values in nested dictionaries and lists, one after another."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from plain_values(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from plain_values(each)
+    else:
+        yield value
+
+
+def assert_same_predictions(found: Sequence[Prediction], expected: Sequence[Prediction]) -> None:
+    """The same words and places, and probabilities that are close."""
+    one, other = (
+        list(plain_values([each.to_dict() for each in some])) for some in (found, expected)
+    )
+    assert [v for v in one if type(v) is not float] == [v for v in other if type(v) is not float]
+    assert_close([v for v in one if type(v) is float], [v for v in other if type(v) is float])
 
 
 class Interrupting(Watcher):

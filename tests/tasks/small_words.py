@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from elmokit.tasks import recurrent
 from elmokit.tasks.word_vectors import Sizes, WordVectors
 
-SAME = 1e-5
 SIZES = Sizes(at_input=5, at_output=4)
 LENGTHS = (4, 0, 1, 6, 2)
 """Sentences out of order, one without words, one of one word."""
@@ -38,10 +37,6 @@ def random_words(
 
     at_output = vectors(sizes.at_output, 1) if sizes.at_output else None
     return WordVectors(vectors(sizes.at_input, 0), at_output, mask)
-
-
-def assert_same(one: Tensor, other: Tensor, within: float = SAME) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=within)
 
 
 def assert_dropout_is_for_training_only(network: nn.Module, *inputs: WordVectors) -> None:

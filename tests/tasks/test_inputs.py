@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from closeness import assert_agree, assert_close
 from small_models import small_bilm, small_embedder
 
 from elmokit.config import WordEncoderConfig
@@ -21,7 +21,6 @@ from elmokit.tasks.static_vectors import StaticVectors
 from elmokit.tasks.word_vectors import Sizes, WordVectors
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
-TOLERANCE = 1e-5
 SENTENCES = [
     ("The", "river", "bank"),
     ("A", "강", "bank", "account", "."),
@@ -84,11 +83,11 @@ def gradients(inputs: TaskInputs) -> list[torch.Tensor]:
 
 
 def assert_same(found: WordVectors, expected: WordVectors) -> None:
-    torch.testing.assert_close(found.at_input, expected.at_input, atol=TOLERANCE, rtol=0)
+    assert_agree(found.at_input, expected.at_input)
     assert torch.equal(found.mask, expected.mask)
     assert (found.at_output is None) == (expected.at_output is None)
     if found.at_output is not None:
-        torch.testing.assert_close(found.at_output, expected.at_output, atol=TOLERANCE, rtol=0)
+        assert_agree(found.at_output, expected.at_output)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_everything_is_joined_and_sizes_tell_how_large_it_is(place: str, sizes: 
     assert words.mask[2].tolist() == [True, False, False, False, False]
     assert words.at_input[~words.mask].eq(0).all()
     assert words.at_input[..., :2][words.mask].tolist()[:3] == [[1, 2], [5, 6], [3, 4]]
-    torch.testing.assert_close(words.at_input[0, :3, 2:6], inputs.characters(SENTENCES[0]))
+    assert_close(words.at_input[0, :3, 2:6], inputs.characters(SENTENCES[0]))
     if sizes.at_output:
         assert words.at_output.shape == (4, 5, ELMO_SIZE)
         assert words.at_output[~words.mask].eq(0).all()
@@ -128,7 +127,7 @@ def test_a_trained_mix_gives_what_the_embedder_gives_with_it(per_direction: bool
     for mix, vectors in zip(inputs.mixes, (words.at_input, words.at_output), strict=True):
         for row, expected in enumerate(embedder.embed(SENTENCES, layer=mix)):
             found = vectors[row, : len(expected)].detach().numpy()
-            np.testing.assert_allclose(found, expected, atol=TOLERANCE, rtol=0)
+            assert_close(found, expected)
 
 
 @pytest.mark.parametrize(("layers", "number"), [("top", 2), (0, 0), (1, 1)])
@@ -144,7 +143,7 @@ def test_one_layer_is_that_of_the_embedder_times_gamma(
     vectors = inputs(SENTENCES).at_input
     for row, expected in enumerate(small_embedder().embed(SENTENCES, layer=number)):
         found = vectors[row, : len(expected)].detach().numpy()
-        np.testing.assert_allclose(found, 2 * expected, atol=TOLERANCE, rtol=0)
+        assert_close(found, 2 * expected)
     vectors.sum().backward()
     assert mix.gamma.grad.abs().sum() > 0
     assert mix.weights.grad is None
@@ -184,7 +183,7 @@ def test_stored_computed_and_trained_layers_give_the_same_vectors_and_gradients(
     for other in others:
         assert_same(other(SENTENCES), vectors)
         for found, slope in zip(gradients(other), slopes, strict=True):
-            torch.testing.assert_close(found, slope, atol=TOLERANCE, rtol=TOLERANCE)
+            assert_close(found, slope)
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -218,7 +217,7 @@ def test_fine_tuning_gives_the_gradients_of_the_model_read_word_by_word() -> Non
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     loss_of(WordVectors(padded, None, torch.empty(0))).backward()
     for one, two in zip(inputs.bilm.parameters(), other.bilm.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, two.grad, atol=TOLERANCE, rtol=1e-4)
+        assert_close(one.grad, two.grad)
 
 
 def test_a_model_that_reads_whole_words_is_fine_tuned_too() -> None:
@@ -240,7 +239,7 @@ def test_batch_mates_and_padding_change_nothing(finetune: bool) -> None:
         size = len(sentence)
         assert alone.at_input.shape[1] == size
         for one, many in ((alone.at_input, batch.at_input), (alone.at_output, batch.at_output)):
-            torch.testing.assert_close(many[row, :size], one[0], atol=TOLERANCE, rtol=0)
+            assert_close(many[row, :size], one[0])
             assert many[row, size:].eq(0).all()
 
 
@@ -276,7 +275,7 @@ def test_an_unseen_sentence_is_read_and_not_kept() -> None:
     before = len(store)
     (expected,) = embedder.embed([("Never", "seen")])
     found = inputs([("Never", "seen")]).at_input[0].detach().numpy()
-    np.testing.assert_allclose(found, expected, atol=TOLERANCE, rtol=0)
+    assert_close(found, expected)
     assert len(store) == before
 
 
@@ -293,7 +292,7 @@ def test_dropout_of_elmo_leaves_the_static_vectors_and_scales_the_rest() -> None
     ):
         kept = some.ne(0)
         assert 0.3 < (kept & every.ne(0)).sum() / every.ne(0).sum() < 0.7
-        torch.testing.assert_close(some[kept], 2 * every[kept])
+        assert_close(some[kept], 2 * every[kept])
     assert not torch.equal(dropped.at_input[..., 2:].ne(0), dropped.at_output.ne(0))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from closeness import CLEARLY, assert_close, distance
 from small_models import small_embedder
 
 from elmokit.embedder import Embedder
@@ -20,7 +21,6 @@ from elmokit.errors import DiskError, FormatError, InputError
 from elmokit.tasks import layer_chunks, layer_store
 from elmokit.tasks.layer_store import LayerStore, layer_numbers
 
-TOLERANCE = 1e-5
 SENTENCES = [
     ("The", "river", "bank"),
     (),
@@ -84,7 +84,7 @@ def assert_right(store: LayerStore, numbers: tuple[int, ...] = (0, 1, 2)) -> Non
     for row, layers in enumerate(expected_layers()):
         words = layers.shape[1]
         expected = layers[list(numbers)]
-        np.testing.assert_allclose(found.vectors[:, row, :words], expected, atol=TOLERANCE, rtol=0)
+        assert_close(found.vectors[:, row, :words], expected)
         assert found.vectors[:, row, words:].eq(0).all()
 
 
@@ -120,7 +120,7 @@ def test_a_sentence_that_was_not_added_is_computed_but_not_kept() -> None:
 def test_words_decide_not_the_text_they_make() -> None:
     store = filled(small_embedder())
     one, other = store.layers([("The river", "bank")]), store.layers([("The", "river bank")])
-    assert not torch.allclose(one.vectors, other.vectors, atol=1e-3)
+    assert distance(one.vectors, other.vectors) > CLEARLY
 
 
 @pytest.mark.usefixtures("small_chunks", "temporary")
@@ -228,7 +228,7 @@ def test_words_that_no_text_file_can_hold_come_back(tmp_path: Path) -> None:
     LayerStore(embedder, folder=tmp_path).add([odd])
     store = LayerStore(embedder, folder=tmp_path)
     assert odd in store
-    torch.testing.assert_close(store.layers([odd]).vectors, expected, atol=TOLERANCE, rtol=0)
+    assert_close(store.layers([odd]).vectors, expected)
 
 
 class Killed(Exception):

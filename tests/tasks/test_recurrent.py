@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from tasks.small_words import (
     LENGTHS,
     assert_every_parameter_learns,
-    assert_same,
     no_default_device,
     random_words,
 )
@@ -14,8 +14,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmokit.errors import ConfigError
 from elmokit.tasks.recurrent import BidirectionalLSTM, LSTMDirection, VariationalDropout
-
-EXACT = 1e-12
 
 
 def small_lstm(layers: int = 1, dropout: float = 0.0) -> BidirectionalLSTM:
@@ -56,7 +54,7 @@ def test_equals_torch_over_a_packed_batch(layers: int) -> None:
         vectors, words.mask.sum(1), batch_first=True, enforce_sorted=False
     )
     expected, _ = pad_packed_sequence(same_in_torch(lstm)(packed)[0], batch_first=True)
-    assert_same(lstm(vectors, words.mask), expected, EXACT)
+    assert_close(lstm(vectors, words.mask), expected, EXACT)
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
@@ -76,7 +74,7 @@ def test_a_sentence_depends_on_itself_alone() -> None:
     outputs = lstm(words.at_input, words.mask)
     for row, length in enumerate(LENGTHS):
         alone = random_words((length,))
-        assert_same(outputs[row, :length], lstm(alone.at_input, alone.mask)[0])
+        assert_close(outputs[row, :length], lstm(alone.at_input, alone.mask)[0])
 
 
 def test_padding_gives_zeros() -> None:
@@ -96,7 +94,7 @@ def test_reversing_a_sentence_and_swapping_the_directions_reverses_the_outputs()
         layer.forward_direction,
     )
     reversed_outputs = lstm(words.at_input.flip(1), words.mask)
-    assert_same(torch.cat(reversed_outputs.flip(1).chunk(2, -1)[::-1], -1), outputs)
+    assert_close(torch.cat(reversed_outputs.flip(1).chunk(2, -1)[::-1], -1), outputs)
 
 
 @pytest.mark.parametrize("lengths", [(0,), (0, 0), ()])

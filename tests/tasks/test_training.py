@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from closeness import assert_close
 from tasks.small_tasks import (
     NAMES,
     Interrupting,
@@ -152,7 +153,7 @@ def test_cached_and_uncached_training_end_alike(
 
     kept, computed = weights(tmp_path / "kept"), weights(tmp_path / "computed")
     for name, value in kept.items():
-        torch.testing.assert_close(computed[name], value, rtol=0, atol=1e-5)
+        assert_close(computed[name], value)
 
 
 def test_layers_are_computed_once_and_told_of(

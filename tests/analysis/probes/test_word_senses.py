@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from analysis.probes.small_texts import write_senses
+from closeness import assert_agree
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
@@ -54,7 +54,7 @@ def test_vectors_of_a_sense_are_added_up_over_the_means_of_its_words():
     sums = add_up_senses(embedder, sentences)["take%2"]
     first, _, third = embedder.embed_layers([one.words for one in sentences])
     expected = first[:, 1:].mean(1) + third[:, 0]
-    np.testing.assert_allclose(sums[unit.senses[0]], expected, rtol=0, atol=1e-5)
+    assert_agree(sums[unit.senses[0]], expected)
     assert list(sums) == [unit.senses[0], ONE]
 
 

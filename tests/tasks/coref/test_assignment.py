@@ -4,10 +4,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from closeness import EXACT
 
 from elmokit.tasks.coref.assignment import best_columns, connected, largest_assignment
-
-EXACT = 1e-12
 
 
 @pytest.mark.parametrize("seed", range(12))

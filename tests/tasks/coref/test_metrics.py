@@ -5,11 +5,10 @@ import warnings
 from itertools import permutations
 
 import pytest
+from closeness import EXACT
 
 from elmokit.tasks.coref.documents import Cluster, Span
 from elmokit.tasks.coref.metrics import Shares, b_cubed, ceaf, mentions, muc, score_clusters
-
-EXACT = 1e-12
 
 
 def clusters(*words: str) -> list[Cluster]:

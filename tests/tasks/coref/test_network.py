@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import CLEARLY, assert_close
 from tasks.small_words import random_words
 from torch import Tensor
 from torch.nn import functional
@@ -22,7 +23,6 @@ from elmokit.tasks.coref.network import (
 )
 from elmokit.tasks.word_vectors import Sizes, WordVectors
 
-NOISE = 1e-5
 SIZES = Sizes(at_input=6, at_output=0)
 LENGTHS = (5, 2, 3)
 
@@ -111,7 +111,7 @@ def test_every_span_scores_what_the_network_over_its_joined_parts_gives() -> Non
                 found = words.scores[start, width].item()
                 if start + width < high:
                     span = Span(start, start + width + 1)
-                    assert found == pytest.approx(score_of(network, words, span), abs=NOISE)
+                    assert_close(found, score_of(network, words, span))
                 else:
                     assert found == -torch.inf
 
@@ -124,7 +124,7 @@ def test_a_sentence_is_read_as_if_it_were_alone() -> None:
         WordVectors(vectors.at_input[1:2, :2], None, torch.ones(1, 2, dtype=torch.bool))
     )
     for one, other in zip(alone, together, strict=True):
-        torch.testing.assert_close(one, other[5:7], atol=NOISE, rtol=0)
+        assert_close(one, other[5:7])
 
 
 @torch.no_grad()
@@ -138,10 +138,11 @@ def test_elmo_at_the_output_is_known_of_each_word_and_its_spans_whatever_the_pad
 
     assert torch.equal(words.contexts[:, -4:], vectors.at_output[vectors.mask])
     for one, other in zip(words, network.read(random_words(LENGTHS, sizes)), strict=True):
-        torch.testing.assert_close(one, other, atol=NOISE, rtol=0)
+        assert_close(one, other)
     without = network.read(vectors._replace(at_output=torch.zeros_like(vectors.at_output)))
     there = words.scores > -torch.inf
-    assert (words.scores - without.scores)[there].abs().min() > NOISE
+    changed = (words.scores - without.scores)[there].abs().min()
+    assert changed > CLEARLY * words.scores[there].abs().max()
 
 
 @torch.no_grad()
@@ -156,7 +157,7 @@ def test_kept_spans_are_their_ends_their_head_and_their_width(span_size: int | N
         ends = words.contexts[span.start], words.contexts[span.end - 1]
         joined = torch.cat([*ends, head_of(words, span), width])
         expected = joined if network.project is None else network.project(joined)
-        torch.testing.assert_close(kept.vectors[number], expected, atol=NOISE, rtol=0)
+        assert_close(kept.vectors[number], expected)
         assert kept.scores[number] == words.scores[span.start, span.end - span.start - 1]
 
 
@@ -174,7 +175,7 @@ def test_every_pair_scores_both_mentions_the_coarse_and_the_fine_score() -> None
         ]
         assert sorted(number for number, _ in there) == list(range(int(later)))
         for number, score in there:
-            assert score == pytest.approx(all_scores(network, spans, int(later), number), abs=NOISE)
+            assert_close(score, all_scores(network, spans, int(later), number))
 
 
 @torch.no_grad()
@@ -209,7 +210,7 @@ def test_some_spans_at_a_time_are_all_at_once(window: int, monkeypatch: pytest.M
     best = chain.from_iterable(map(best_antecedents, parts))
     assert list(best) == best_antecedents(whole)
     highest = torch.cat([part.scores.max(1).values for part in parts])
-    torch.testing.assert_close(highest, whole.scores.max(1).values, atol=NOISE, rtol=0)
+    assert_close(highest, whole.scores.max(1).values)
 
 
 def some_antecedents() -> Antecedents:
@@ -232,13 +233,13 @@ def test_the_loss_is_of_all_right_antecedents_together() -> None:
     # Span 0 has nothing before it; 1 refers to 0; 2 to nothing; 3 to 0 or 1.
     likelihoods = [p[0, 0], p[1, 1], p[2, 0], p[3, 2] + p[3, 3]]
     found = antecedent_loss(antecedents, torch.tensor([7, 7, -1, 7]))
-    assert found.item() == pytest.approx(-torch.stack(likelihoods).log().sum().item(), abs=NOISE)
+    assert_close(found, -torch.stack(likelihoods).log().sum())
 
 
 def test_two_spans_of_no_cluster_are_not_of_the_same() -> None:
     nothing = antecedent_loss(some_antecedents(), torch.tensor([-1, -1, -1, -1]))
     p = some_antecedents().scores.softmax(1)
-    assert nothing.item() == pytest.approx(-p[:, 0].log().sum().item(), abs=NOISE)
+    assert_close(nothing, -p[:, 0].log().sum())
 
 
 def test_a_span_refers_back_to_what_scores_best_and_above_nothing() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from tasks.small_coref import SMALL, write_documents
 from tasks.small_tasks import (
     Interrupting,
@@ -37,8 +38,6 @@ from elmokit.tasks.run import train_task
 from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.task import TaskModel
 from elmokit.text.tokenizer import load_tokenizer
-
-NOISE = 1e-5
 
 
 def config(**settings: Any) -> TaskConfig:
@@ -151,9 +150,7 @@ def test_words_are_read_in_their_order_whatever_the_lengths_of_sentences() -> No
             start = sum(map(len, example.sentences[:number]))
             alone = model.network.read(model.inputs([words]))
             for one, whole in zip(alone, found, strict=True):
-                torch.testing.assert_close(
-                    one, whole[start : start + len(words)], atol=NOISE, rtol=0
-                )
+                assert_close(one, whole[start : start + len(words)])
 
 
 def portions_of(model: TaskModel[Any]) -> list[int]:
@@ -177,7 +174,7 @@ def test_words_read_in_portions_are_those_read_at_once(monkeypatch: pytest.Monke
     assert portions[1:] == [5, 6, 6]
     for one, other in zip(at_once, in_portions, strict=True):
         for part, same in zip(one, other, strict=True):
-            torch.testing.assert_close(part, same, atol=NOISE, rtol=0)
+            assert_close(part, same)
 
 
 @torch.no_grad()
@@ -243,7 +240,7 @@ def test_the_mention_loss_is_that_of_every_span() -> None:
         p = words.scores[start, width].sigmoid()
         right = Span(start, start + width + 1) in mentions
         expected -= (p if right else 1 - p).log().item()
-    assert mention_loss(words, ANN.clusters or ()).item() == pytest.approx(expected, abs=1e-4)
+    assert_close(mention_loss(words, ANN.clusters or ()), expected)
 
 
 def test_a_mention_longer_than_any_span_does_not_stop_training() -> None:
@@ -272,7 +269,7 @@ def test_the_loss_is_that_of_links_and_of_mentions_per_kept_span() -> None:
         spans = [Span(n, n + 1) for n in range(len(clusters))]
         total += link_loss(model, words, spans, clusters)
         total += 0.5 * mention_loss(words, example.clusters or ()).item()
-    assert coref.loss(model, documents).item() == pytest.approx(total / 12, abs=NOISE)
+    assert_close(coref.loss(model, documents), total / 12)
 
 
 def test_the_loss_falls_as_right_antecedents_score_higher() -> None:
@@ -329,7 +326,7 @@ def test_the_loss_of_a_question_is_that_of_its_links_alone() -> None:
         right = (first, pronoun) if is_first else (pronoun, second)
         example = replace(question(is_first), clusters=(right,))
         expected = link_loss(model, words, spans, clusters) / 3
-        assert coref.loss(model, [example]).item() == pytest.approx(expected, abs=NOISE)
+        assert_close(coref.loss(model, [example]), expected)
 
 
 def test_files_without_a_mention_are_refused_in_one_line() -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from closeness import CLEARLY, assert_close, distance
 from tasks.small_words import (
     LENGTHS,
     SIZES,
     assert_dropout_is_for_training_only,
     assert_every_parameter_learns,
-    assert_same,
     fit,
     no_default_device,
     random_words,
@@ -30,7 +30,7 @@ def test_a_sentence_depends_on_itself_alone(sizes: Sizes) -> None:
     logits = network(random_words(sizes=sizes, padding=3))
     assert logits.shape == (len(LENGTHS), 3)
     for row, length in enumerate(LENGTHS):
-        assert_same(logits[row], network(random_words((length,), sizes))[0])
+        assert_close(logits[row], network(random_words((length,), sizes))[0])
 
 
 def test_pooled_vector_is_maximum_mean_minimum_and_weighted_mean() -> None:
@@ -40,7 +40,7 @@ def test_pooled_vector_is_maximum_mean_minimum_and_weighted_mean() -> None:
     real = vectors[1, :2]
     weights = (real @ network.word_score.weight[0]).softmax(0)
     expected = [real.max(0).values, real.mean(0), real.min(0).values, weights @ real]
-    assert_same(network.pool(vectors, mask)[1], torch.cat(expected))
+    assert_close(network.pool(vectors, mask)[1], torch.cat(expected))
 
 
 def test_word_attends_to_the_words_of_its_own_sentence() -> None:
@@ -50,7 +50,7 @@ def test_word_attends_to_the_words_of_its_own_sentence() -> None:
     network(words)
     encoded = network.encode(words)[0]
     attended = (encoded @ encoded.T).softmax(1) @ encoded
-    assert_same(seen[0], torch.cat([encoded, encoded - attended, encoded * attended], -1))
+    assert_close(seen[0], torch.cat([encoded, encoded - attended, encoded * attended], -1))
 
 
 def test_vectors_at_the_output_reach_the_logits_beside_the_integrator() -> None:
@@ -60,15 +60,15 @@ def test_vectors_at_the_output_reach_the_logits_beside_the_integrator() -> None:
     assert words.at_output is not None
     changed = words._replace(at_output=words.at_output + 1)
     logits, others = network(words), network(changed)
-    assert torch.equal(*seen)
-    assert not torch.allclose(logits, others)
+    assert_close(*seen)
+    assert distance(logits, others) > CLEARLY
 
 
 def test_maxout_keeps_the_largest_of_each_group() -> None:
     maxout, vectors = Maxout(5, 2, pool=3), torch.randn(4, 5)
     values = maxout.linear(vectors)
     expected = torch.stack([values[:, :3].max(1).values, values[:, 3:].max(1).values], dim=1)
-    assert_same(maxout(vectors), expected)
+    assert_close(maxout(vectors), expected)
 
 
 def test_dense_layers_are_maxout_or_relu() -> None:
@@ -80,7 +80,7 @@ def test_dense_layers_are_maxout_or_relu() -> None:
     papers.dense[0].register_forward_hook(lambda *call: seen.append(call[1:]))
     assert papers(random_words()).shape == (len(LENGTHS), 3)
     [((vectors,), outputs)] = seen
-    assert_same(outputs, papers.dense[0].linear(vectors).clamp(min=0))
+    assert_close(outputs, papers.dense[0].linear(vectors).clamp(min=0))
     assert_every_parameter_learns(papers, papers(random_words()).square().sum())
 
 
@@ -88,7 +88,7 @@ def test_batch_without_words_gives_no_error() -> None:
     network = small_network()
     logits = network(random_words((0, 0)))
     logits.sum().backward()
-    assert_same(logits, network(random_words((0, 2)))[:1].expand(2, -1))
+    assert_close(logits, network(random_words((0, 2)))[:1].expand(2, -1))
 
 
 def test_dropout_is_for_training_only() -> None:

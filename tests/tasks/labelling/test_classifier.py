@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from closeness import assert_close
 from tasks.small_words import (
     LENGTHS,
     SIZES,
     assert_dropout_is_for_training_only,
     assert_every_parameter_learns,
-    assert_same,
     fit,
     no_default_device,
     random_words,
@@ -34,7 +34,7 @@ def test_a_sentence_depends_on_itself_alone(pool: Pool) -> None:
     logits = network(random_words(padding=3))
     assert logits.shape == (len(LENGTHS), 3)
     for row, length in enumerate(LENGTHS):
-        assert_same(logits[row], network(random_words((length,)))[0])
+        assert_close(logits[row], network(random_words((length,)))[0])
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -42,14 +42,14 @@ def test_logits_are_two_dense_layers_over_the_pooled_words(pool: Pool) -> None:
     network, words = small_network(pool, Sizes(5, 0)), random_words((4,), Sizes(5, 0))
     vectors = words.at_input[0]
     pooled = vectors.mean(0) if pool == "mean" else vectors.max(0).values
-    assert_same(network(words)[0], network.output(network.hidden(pooled).relu()))
+    assert_close(network(words)[0], network.output(network.hidden(pooled).relu()))
 
 
 def test_vectors_at_the_output_are_joined_to_the_input() -> None:
     words = random_words()
     assert words.at_output is not None
     joined = WordVectors(torch.cat([words.at_input, words.at_output], -1), None, words.mask)
-    assert_same(small_network()(words), small_network(sizes=Sizes(9, 0))(joined))
+    assert_close(small_network()(words), small_network(sizes=Sizes(9, 0))(joined))
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -57,7 +57,7 @@ def test_batch_without_words_gives_no_error(pool: Pool) -> None:
     network = small_network(pool)
     logits = network(random_words((0, 0)))
     logits.sum().backward()
-    assert_same(logits, network(random_words((0, 2)))[:1].expand(2, -1))
+    assert_close(logits, network(random_words((0, 2)))[:1].expand(2, -1))
 
 
 def test_dropout_is_for_training_only() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import torch
+from closeness import assert_close
 from tasks.small_reading import passage
 from tasks.small_tasks import embedder
 
@@ -40,9 +41,7 @@ def test_every_word_of_a_window_has_its_own_vector() -> None:
 
     assert found.mask.sum(1).tolist() == [5, 4, 1]
     for row, words in enumerate((["bb", "ccc", "d", "ee", "a"], ["a", "bb", "ccc", "g"], ["f"])):
-        torch.testing.assert_close(
-            found.at_input[row, : len(words)], some([words]).at_input[0], rtol=0, atol=1e-6
-        )
+        assert_close(found.at_input[row, : len(words)], some([words]).at_input[0])
         assert not found.at_input[row, len(words) :].any()
     assert found.at_output is None
 
@@ -61,9 +60,7 @@ def test_elmo_at_both_places_is_that_of_whole_sentences() -> None:
         for place in ("at_input", "at_output"):
             vectors = getattr(found, place)[row]
             whole = torch.cat([getattr(each, place)[0] for each in alone])
-            torch.testing.assert_close(
-                vectors[:length], whole[window.first : window.end], rtol=0, atol=1e-5
-            )
+            assert_close(vectors[:length], whole[window.first : window.end])
             assert not vectors[length:].any()
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from closeness import assert_close
 from tasks.small_words import (
     SIZES,
     assert_every_parameter_learns,
-    assert_same,
     fit,
     no_default_device,
     random_words,
@@ -54,10 +54,10 @@ def test_a_row_depends_on_its_text_and_its_question_alone(answer_lstms: bool) ->
             *torch.zeros(2, 1).long(),
         )
         for one, other in zip(together[:2], alone[:2], strict=True):
-            assert_same(one[row, :length], other[0])
+            assert_close(one[row, :length], other[0])
     padded = scores(network, padding=3)
     for one, other in zip(together[:2], padded[:2], strict=True):
-        assert_same(one[together.mask], other[padded.mask])
+        assert_close(one[together.mask], other[padded.mask])
 
 
 @pytest.mark.parametrize("answer_lstms", [True, False])
@@ -100,7 +100,7 @@ def test_similarity_is_that_of_each_pair() -> None:
         a, b = one[row, word], other[row, place]
         weights = similarity.of_one, similarity.of_other, similarity.of_both
         expected = sum(w @ v for w, v in zip(weights, (a, b, a * b), strict=True))
-        assert_same(found[row, word, place], torch.as_tensor(expected))
+        assert_close(found[row, word, place], torch.as_tensor(expected))
 
 
 def test_no_word_attends_to_itself_and_a_lone_one_to_nothing() -> None:
@@ -114,10 +114,10 @@ def test_no_word_attends_to_itself_and_a_lone_one_to_nothing() -> None:
     encoded, joined = seen
     size = encoded.shape[-1]
     attended = joined[..., size : 2 * size]
-    assert_same(attended[2, 0], torch.zeros(size))  # the text of one word
+    assert_close(attended[2, 0], torch.zeros(size))  # the text of one word
     similar = network.self_similarity(encoded, encoded)[0, :5, :5]
     shares = similar.masked_fill(torch.eye(5, dtype=torch.bool), -torch.inf).softmax(-1)
-    assert_same(attended[0, :5], shares @ encoded[0, :5])
+    assert_close(attended[0, :5], shares @ encoded[0, :5])
 
 
 def test_a_text_and_its_question_attend_to_each_other() -> None:
@@ -138,7 +138,7 @@ def test_a_text_and_its_question_attend_to_each_other() -> None:
         for place, word in enumerate(text):
             attended = similar[place].softmax(0) @ question
             joined = torch.cat([word, attended, word * attended, summary * attended])
-            assert_same(found[row, place], network.merge(joined).relu())
+            assert_close(found[row, place], network.merge(joined).relu())
 
 
 @pytest.mark.parametrize("answer_lstms", [True, False])
@@ -158,8 +158,8 @@ def test_scores_are_of_each_word_and_what_the_others_add_to_it(answer_lstms: boo
     if network.start_lstm is not None and network.end_lstm is not None:
         starts = network.start_lstm(starts, text.mask)
         ends = network.end_lstm(torch.cat([ends, starts], dim=-1), text.mask)
-    assert_same(found.start[1, :7], starts[0] @ network.start.weight[0])
-    assert_same(found.end[1, :7], ends[0] @ network.end.weight[0])
+    assert_close(found.start[1, :7], starts[0] @ network.start.weight[0])
+    assert_close(found.end[1, :7], ends[0] @ network.end.weight[0])
 
 
 @pytest.mark.parametrize("answer_lstms", [True, False])
@@ -188,7 +188,7 @@ def test_attention_is_over_what_is_allowed() -> None:
     scores_of_words = torch.tensor([[[0.0, 5.0, 0.0], [1.0, 1.0, 1.0]]])
     allowed = torch.tensor([[[True, False, True], [False, False, False]]])
     found = attend_where(scores_of_words, vectors, allowed)
-    assert_same(found, torch.tensor([[[0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]]))
+    assert_close(found, torch.tensor([[[0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]]))
 
 
 def test_everything_is_made_where_the_words_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from closeness import assert_close
 from torch import Tensor
 
 from elmokit.tasks.offsets import words_between
@@ -17,8 +18,6 @@ from elmokit.tasks.reading.spans import (
     shared_loss,
     windows_of,
 )
-
-SAME = 1e-5
 
 
 def random_scores(lengths: tuple[int, ...], seed: int, values: int | None = None) -> SpanScores:
@@ -62,7 +61,7 @@ def test_the_best_span_is_that_of_brute_force(seed: int, values: int | None, lon
         assert (best.first[row].item(), best.last[row].item()) == expected
         assert best.score[row].item() == highest
         total = math.log(math.fsum(map(math.exp, spans.values())))
-        assert best.total[row].item() == pytest.approx(total, abs=SAME)
+        assert_close(best.total[row], total)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_the_loss_is_shared_by_the_windows_of_a_question() -> None:
     e = scores.exp()
     first = (e[2, 0] + e[2, 2]) / (e[1, 0] + e[1, 1] + e[2].sum())
     expected = -torch.stack([first, e[0, 1] / e[0].sum(), torch.tensor(1.0)]).log()
-    torch.testing.assert_close(losses, expected)
+    assert_close(losses, expected)
 
 
 def test_a_window_without_the_answer_learns_to_be_silent() -> None:
@@ -113,7 +112,7 @@ def test_a_window_without_the_answer_learns_to_be_silent() -> None:
 
     shared_loss(scores, right, torch.ones_like(right), [0, 0]).sum().backward()  # type: ignore[no-untyped-call]
 
-    torch.testing.assert_close(scores.grad, torch.tensor([[-0.75, 0.25], [0.25, 0.25]]))
+    assert_close(scores.grad, torch.tensor([[-0.75, 0.25], [0.25, 0.25]]))
 
 
 def test_words_between_offsets() -> None:

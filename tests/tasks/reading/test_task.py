@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from tasks.small_reading import (
     paragraph,
     passage,
@@ -15,7 +16,14 @@ from tasks.small_reading import (
     write_questions,
     write_squad,
 )
-from tasks.small_tasks import Interrupting, Listening, draw_nothing, embedder, weights
+from tasks.small_tasks import (
+    Interrupting,
+    Listening,
+    assert_same_predictions,
+    draw_nothing,
+    embedder,
+    weights,
+)
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks import evaluation
@@ -33,7 +41,6 @@ from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.task import TaskModel
 from elmokit.text.tokenizer import DefaultTokenizer, load_tokenizer
 
-SAME = 1e-5
 LONG = "the a we MOTHER you it is was see 1000 go at on"
 CHANCE = {"network.dropout": 0.3, "inputs.dropout": 0.2}
 WINDOWS = {"network.window": 5, "network.overlap": 2, "network.longest_answer": 3}
@@ -100,7 +107,7 @@ def test_a_run_writes_results_without_labels_and_says_so(tmp_path: Path) -> None
     assert "60 examples to train on, 15 for dev" in told.notes
     loaded = TrainedTask.load(result.folder, bilm=embedder())
     asked = [("who", LONG), ("HOW MUCH", "a 777$")]
-    assert loaded.predict(asked) == result.trained.predict(asked)
+    assert_same_predictions(loaded.predict(asked), result.trained.predict(asked))
 
 
 def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
@@ -162,7 +169,7 @@ def test_the_answer_is_the_best_over_all_windows_by_brute_force() -> None:
     best = max(scores, key=lambda span: max(scores[span]))
     assert (answer.start, answer.end) == text.between(*best)
     every = torch.tensor([value for values in scores.values() for value in values])
-    assert answer.probability == pytest.approx(every.softmax(0).max().item(), rel=1e-4)
+    assert_close(answer.probability, every.softmax(0).max())
 
 
 def test_answers_do_not_depend_on_what_else_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +184,7 @@ def test_answers_do_not_depend_on_what_else_is_read(monkeypatch: pytest.MonkeyPa
     for others in (alone, bit_by_bit):
         for [one], [other] in zip(together, others, strict=True):
             assert one.answer == other.answer
-            assert one.probability == pytest.approx(other.probability, abs=SAME)
+            assert_close(one.probability, other.probability)
 
 
 def test_training_reads_windows_with_the_answer_and_one_without() -> None:
@@ -219,7 +226,7 @@ def test_the_loss_is_that_of_hand_computation() -> None:
     start, end = found.start[0].softmax(0), found.end[0].softmax(0)
     # The second text is one word: its answer is certain.
     expected = -((start[1] + start[2]).log() + end[2].log()) / 2
-    torch.testing.assert_close(loss, expected, rtol=0, atol=SAME)
+    assert_close(loss, expected)
 
 
 def test_many_questions_about_a_text_are_trained_on_in_parts() -> None:

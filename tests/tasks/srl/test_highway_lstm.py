@@ -5,10 +5,10 @@ from itertools import product
 
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from tasks.small_words import (
     LENGTHS,
     assert_every_parameter_learns,
-    assert_same,
     random_words,
 )
 from torch import Tensor
@@ -16,7 +16,6 @@ from torch import Tensor
 from elmokit.errors import ConfigError
 from elmokit.tasks.srl.highway_lstm import HighwayLayer, HighwayLSTM
 
-EXACT = 1e-12
 HIDDEN = 3
 
 
@@ -60,7 +59,7 @@ def test_equals_the_papers_equations_word_by_word(layers: int) -> None:
     outputs = lstm(words.at_input.double(), words.mask)
     for row, length in enumerate((4, 1, 6, 2)):
         expected = by_the_equations(lstm, words.at_input[row, :length].double())
-        assert_same(outputs[row, :length], expected, EXACT)
+        assert_close(outputs[row, :length], expected, EXACT)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -78,7 +77,7 @@ def test_dropout_is_that_of_the_equations_and_scales_up_what_is_left(layers: int
     for row, length in enumerate(lengths):
         dropout = [of_layer[row].double() / (1 - 0.4) for of_layer in left]
         expected = by_the_equations(lstm, words.at_input[row, :length].double(), dropout)
-        assert_same(outputs[row, :length], expected, EXACT)
+        assert_close(outputs[row, :length], expected, EXACT)
 
 
 @pytest.mark.parametrize(("layers", "dropout"), [*product((1, 2, 3), (0.0, 0.4))])
@@ -102,7 +101,7 @@ def test_a_sentence_depends_on_itself_alone() -> None:
     assert not outputs[~words.mask].any()
     for row, length in enumerate(LENGTHS):
         alone = random_words((length,))
-        assert_same(outputs[row, :length], lstm(alone.at_input, alone.mask)[0])
+        assert_close(outputs[row, :length], lstm(alone.at_input, alone.mask)[0])
 
 
 @pytest.mark.parametrize(("layers", "changed", "same"), [(1, 0, []), (1, 3, [0, 1, 2])])
@@ -139,13 +138,13 @@ def test_dropout_leaves_out_the_same_cells_of_all_words_of_a_sentence() -> None:
 def test_outside_of_training_nothing_is_dropped() -> None:
     words = random_words()
     without, with_dropout = small_lstm(2), small_lstm(2, dropout=0.5).eval()
-    assert_same(with_dropout(words.at_input, words.mask), without(words.at_input, words.mask))
+    assert_close(with_dropout(words.at_input, words.mask), without(words.at_input, words.mask))
 
 
 def test_every_gate_starts_orthonormal_and_forgets_little() -> None:
     layer = HighwayLayer(5, HIDDEN)
     for weight in (*layer.inputs.weight.chunk(6), *layer.recurrent_weight.chunk(5)):
-        assert_same(weight @ weight.t(), torch.eye(HIDDEN))
+        assert_close(weight @ weight.t(), torch.eye(HIDDEN))
     assert layer.inputs.bias.tolist() == [0] * 9 + [1] * 3 + [0] * 6
 
 

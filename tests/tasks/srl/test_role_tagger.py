@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from tasks.small_words import (
     SIZES,
     assert_every_parameter_learns,
-    assert_same,
     fit,
     random_words,
 )
@@ -41,7 +41,7 @@ def test_sharing_a_sentence_gives_what_each_predicate_by_itself_gives(sizes: Siz
     tagger, words = small_tagger(sizes), random_words(LENGTHS, sizes)
     emissions = tagger(words, ASKED)
     assert emissions.shape == (5, 6, TAGS)
-    assert_same(emissions, without_sharing(tagger, words, ASKED))
+    assert_close(emissions, without_sharing(tagger, words, ASKED))
 
 
 def test_sharing_a_sentence_gives_the_same_gradients() -> None:
@@ -55,7 +55,7 @@ def test_sharing_a_sentence_gives_the_same_gradients() -> None:
         for emissions in (tagger(words, ASKED), without_sharing(tagger, words, ASKED))
     )
     for one, other in zip(shared, apart, strict=True):
-        assert_same(one, other, 1e-10)
+        assert_close(one, other, EXACT)
 
 
 def test_the_same_words_have_other_roles_beside_another_predicate() -> None:
@@ -69,8 +69,8 @@ def test_batch_mates_and_padding_do_not_matter() -> None:
     emissions = tagger(words, ASKED)
     alone = random_words((6,))
     found = tagger(alone, Predicates(torch.tensor([0]), torch.tensor([5])))
-    assert_same(emissions[3, :6], found[0])
-    assert_same(tagger.find(words)[3, :6], tagger.find(alone)[0])
+    assert_close(emissions[3, :6], found[0])
+    assert_close(tagger.find(words)[3, :6], tagger.find(alone)[0])
 
 
 def test_no_predicate_gives_no_emissions() -> None:

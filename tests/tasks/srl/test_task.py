@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from tasks.small_srl import LEARNING, sentence, srl_config, train_srl, write_roles
 from tasks.small_tasks import Interrupting, draw_nothing, embedder, message_of, untrained, weights
 
@@ -133,7 +134,7 @@ def test_some_predicates_are_tagged_among_their_own_sentences(
         numbers = [task.labels.names.index(name) for name in found.names]
         assert len(numbers) == lengths[rows[row]]
         chosen = scores[row, torch.arange(len(numbers)), numbers]
-        torch.testing.assert_close(torch.tensor(found.log_probabilities), chosen)
+        assert_close(torch.tensor(found.log_probabilities), chosen)
 
 
 def test_the_loss_of_sentences_without_a_predicate_is_that_of_finding_none() -> None:
@@ -141,7 +142,7 @@ def test_the_loss_of_sentences_without_a_predicate_is_that_of_finding_none() -> 
     model = untrained(task)
     words = model.inputs([FLAT.words])
     p_none = (1 - model.network.find(words).sigmoid()).log()
-    torch.testing.assert_close(task.loss(model, [FLAT]), -p_none.mean())
+    assert_close(task.loss(model, [FLAT]), -p_none.mean())
 
 
 def test_the_loss_is_minus_log_p_of_the_right_tags() -> None:
@@ -159,7 +160,7 @@ def test_the_loss_is_minus_log_p_of_the_right_tags() -> None:
         for row, of_row in enumerate(tags)
         for word, tag in enumerate(of_row)
     ]
-    torch.testing.assert_close(task.loss(model, [SOLD]), finding - torch.stack(chosen).mean())
+    assert_close(task.loss(model, [SOLD]), finding - torch.stack(chosen).mean())
 
 
 # Training

@@ -5,13 +5,13 @@ from itertools import product
 
 import pytest
 import torch
+from closeness import EXACT, assert_close
 from tasks.small_words import no_default_device
 from torch import Tensor
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.tagging.crf import LinearChainCRF
 
-EXACT = 1e-9
 TAGS = 3
 LENGTHS = (3, 1, 0, 4, 2)
 START, END = TAGS, TAGS + 1
@@ -77,7 +77,7 @@ def test_log_likelihood_of_every_path_is_that_of_brute_force(
         found = crf.log_likelihood(emissions[copies], tags, mask[copies])
         expected = probabilities.log()
         kept = expected > -600
-        torch.testing.assert_close(found[kept], expected[kept], rtol=EXACT, atol=EXACT)
+        assert_close(found[kept], expected[kept], EXACT)
         assert found.isfinite().all()
 
 
@@ -102,7 +102,7 @@ def test_marginals_are_those_of_brute_force(allowed: Tensor | None) -> None:
         for path, probability in zip(*brute_force(crf, emissions[row, :length]), strict=True):
             for word, tag in enumerate(path):
                 expected[row, word, tag] += probability
-    torch.testing.assert_close(marginals, expected, rtol=0, atol=EXACT)
+    assert_close(marginals, expected, EXACT)
     assert not marginals[~mask].any()
 
 
@@ -148,7 +148,7 @@ def test_large_scores_stay_numbers_in_single_precision() -> None:
     assert found.isfinite().all()
     assert emissions.grad is not None
     assert emissions.grad.isfinite().all()
-    torch.testing.assert_close(crf.marginals(emissions, mask).sum(-1), mask.float())
+    assert_close(crf.marginals(emissions, mask).sum(-1), mask.float())
 
 
 def test_batch_mates_and_padding_change_nothing() -> None:
@@ -160,8 +160,8 @@ def test_batch_mates_and_padding_change_nothing() -> None:
     for row, length in enumerate(LENGTHS):
         alone = emissions[row : row + 1, :length], mask[row : row + 1, :length]
         likelihood = crf.log_likelihood(alone[0], tags[row : row + 1, :length], alone[1])
-        torch.testing.assert_close(likelihood, together[row : row + 1], rtol=0, atol=EXACT)
-        torch.testing.assert_close(crf.marginals(*alone)[0], marginals[row, :length])
+        assert_close(likelihood, together[row : row + 1], EXACT)
+        assert_close(crf.marginals(*alone)[0], marginals[row, :length])
         assert crf.decode(*alone) == [paths[row]]
 
 

@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from closeness import assert_close
 from tasks.small_words import (
     LENGTHS,
     SIZES,
     assert_dropout_is_for_training_only,
     assert_every_parameter_learns,
-    assert_same,
     fit,
     no_default_device,
     random_words,
@@ -62,8 +62,8 @@ def test_a_sentence_depends_on_itself_alone(crf: bool, sizes: Sizes) -> None:
     for row, length in enumerate(LENGTHS):
         alone = random_words((length,), sizes)
         alone_emissions = tagger(alone)
-        assert_same(emissions[row, :length], alone_emissions[0])
-        assert_same(
+        assert_close(emissions[row, :length], alone_emissions[0])
+        assert_close(
             probabilities[row, :length], tagger.probabilities(alone_emissions, alone.mask)[0]
         )
         assert [paths[row]] == tagger.decode(alone_emissions, alone.mask)
@@ -76,7 +76,7 @@ def test_padding_does_not_count_in_the_loss(crf: bool) -> None:
     losses = [
         tagger.loss(tagger(words), legal_tags(words.mask), words.mask) for words in (narrow, wide)
     ]
-    assert_same(*losses)
+    assert_close(*losses)
 
 
 def test_loss_of_a_crf_is_the_mean_per_sentence() -> None:
@@ -84,21 +84,21 @@ def test_loss_of_a_crf_is_the_mean_per_sentence() -> None:
     emissions, tags = tagger(words), legal_tags(words.mask)
     assert tagger.crf is not None
     each = tagger.crf.log_likelihood(emissions, tags, words.mask)
-    assert_same(tagger.loss(emissions, tags, words.mask), -(each[0] + each[1]) / 2)
+    assert_close(tagger.loss(emissions, tags, words.mask), -(each[0] + each[1]) / 2)
 
 
 def test_loss_of_a_softmax_is_the_mean_per_word() -> None:
     tagger, words = small_tagger(crf=False), random_words((2, 5))
     emissions, tags = tagger(words), legal_tags(words.mask)
     expected = functional.cross_entropy(emissions.flatten(0, 1), tags.flatten())
-    assert_same(tagger.loss(emissions, tags, words.mask), expected)
+    assert_close(tagger.loss(emissions, tags, words.mask), expected)
 
 
 @both_heads
 def test_probabilities_of_a_word_sum_to_one(crf: bool) -> None:
     tagger, words = small_tagger(crf), random_words()
     probabilities = tagger.probabilities(tagger(words), words.mask)
-    assert_same(probabilities.sum(-1), words.mask.float())
+    assert_close(probabilities.sum(-1), words.mask.float())
 
 
 def test_softmax_without_constraints_decodes_the_best_tag_of_each_word() -> None:
@@ -139,7 +139,7 @@ def test_vectors_at_the_output_stand_beside_the_last_layer() -> None:
     contexts = tagger.context(words.at_input, words.mask)
     assert words.at_output is not None
     expected = tagger.emission(torch.cat([contexts, words.at_output], -1))
-    assert_same(tagger(words), expected)
+    assert_close(tagger(words), expected)
 
 
 def test_dropout_is_for_training_only() -> None:
