@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, Precision
 from elmokit.errors import InputError
-from elmokit.model.both_directions import run_each
+from elmokit.model.both_directions import computes_plainly, run_each
 from elmokit.model.character_encoder import CharacterEncoder
 from elmokit.model.lstm import LSTMStack, LSTMState
+from elmokit.model.one_sentence import LockStep, pays_in_lock_step
 from elmokit.model.packing import Packing, pack
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
+from elmokit.model.versions import version_of
 from elmokit.model.without_values import without_values
 from elmokit.model.word_encoder import WordEncoder
 
@@ -73,6 +75,7 @@ class BiLM(nn.Module):
         self.forward_lstm = LSTMStack(config)
         self.backward_lstm = LSTMStack(config)
         self.softmax = make_softmax(config)
+        self._lock_step: LockStep | None = None
 
     @classmethod
     def from_weights(cls, config: ModelConfig, weights: Mapping[str, Tensor]) -> BiLM:
@@ -157,29 +160,72 @@ class BiLM(nn.Module):
         A direction that is not to read leaves zeros in its half, and its state as it was.
         """
         batch, words, size = token_vectors.shape
-        packing = pack(lengths, words, token_vectors.device)
-        lengths = lengths.to(token_vectors.device)
         before = self.state_of_rows(state, batch, token_vectors)
-        mask = torch.arange(words, device=lengths.device) < lengths[:, None]
+        positions = torch.arange(words, device=token_vectors.device)
+        mask = positions < lengths.to(token_vectors.device)[:, None]
         flat = (token_vectors * mask[:, :, None]).flatten(0, 1)
         vectors = flat.new_zeros(self.config.layer_count, batch * words, 2 * size)
         vectors[0] = torch.cat([flat, flat], dim=-1)
+        lock_step = self.lock_step(flat, mask, precision, directions)
+        if lock_step is not None:
+            after = BiLMState(*lock_step.run(flat, before, vectors[1:]))
+        else:
+            packing = pack(lengths, words, flat.device)
+            after = self.read_packed(flat, packing, before, vectors[1:], precision, directions)
+        layers = Layers(vectors.view(self.config.layer_count, batch, words, 2 * size), mask)
+        return BiLMOutput(layers, keep_other_rows(after, state))
+
+    def read_packed(
+        self,
+        tokens: Tensor,
+        packing: Packing,
+        before: BiLMState,
+        result: Tensor,
+        precision: Precision,
+        directions: Collection[DirectionName],
+    ) -> BiLMState:
+        """Run stacks over flat tokens into `result` (layers, tokens, 2 * token_size)."""
+        size = tokens.shape[1]
         runs = {
-            name: partial(run_direction, lstm, flat, positions, packing, old, result, precision)
-            for name, lstm, positions, old, result in zip(
+            name: partial(run_direction, lstm, tokens, positions, packing, old, half, precision)
+            for name, lstm, positions, old, half in zip(
                 BOTH,
                 (self.forward_lstm, self.backward_lstm),
                 (packing.forward, packing.backward),
                 before,
-                (vectors[1:, :, :size], vectors[1:, :, size:]),
+                (result[..., :size], result[..., size:]),
                 strict=True,
             )
             if name in directions
         }
-        states = run_each(list(runs.values()), batch, flat.device)
-        after = before._replace(**dict(zip(runs, states, strict=True)))
-        layers = Layers(vectors.view(self.config.layer_count, batch, words, 2 * size), mask)
-        return BiLMOutput(layers, keep_other_rows(after, state))
+        states = run_each(list(runs.values()), len(packing.rows), tokens.device)
+        return before._replace(**dict(zip(runs, states, strict=True)))
+
+    def lock_step(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        precision: Precision,
+        directions: Collection[DirectionName],
+    ) -> LockStep | None:
+        """Both stacks laid out for one sentence; None where another way is right or faster."""
+        stacks = self.forward_lstm, self.backward_lstm
+        if not (
+            len(mask) == 1
+            and len(tokens) > 0
+            and len(directions) == 2
+            and computes_plainly(tokens.device)
+            and bool(mask.all())
+            and pays_in_lock_step(tokens, stacks, precision)
+        ):
+            return None
+        version = version_of(w for stack in stacks for w in stack.weights())
+        if self._lock_step is None or self._lock_step.version != version:
+            self._lock_step = LockStep(stacks, version)
+        return self._lock_step
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lock_step": None}  # derived from the weights
 
     def state_of_rows(self, state: BiLMState | None, rows: int, like: Tensor) -> BiLMState:
         """The state of the first `rows` rows; rows that are new start from zeros."""

@@ -57,9 +57,13 @@ def run_side_by_side(runs: Sequence[Callable[[], Result]]) -> list[Result]:
 
 def can_share_cores(device: torch.device) -> bool:
     """Whether the caller computes with two cores, and records nothing of what it computes."""
+    return computes_plainly(device) and torch.get_num_threads() == CORES
+
+
+def computes_plainly(device: torch.device) -> bool:
+    """Whether torch computes on the CPU, and neither records nor changes what it is asked for."""
     return (
         device.type == "cpu"
-        and torch.get_num_threads() == CORES
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -234,6 +234,11 @@ class LSTMStack(nn.Module):
             inputs = layer_output
         cells, last_outputs = zip(*states, strict=True)
         return outputs, LSTMState(torch.stack(cells), torch.stack(last_outputs))
+
+    def weights(self) -> list[Tensor]:
+        """Every weight, layer by layer."""
+        layers = cast(Iterable[LSTMLayer], self.layers)
+        return [weight for layer in layers for weight in layer.weights()]
 
     def zero_state(self, rows: int, like: Tensor) -> LSTMState:
         """The state before the first step: zeros, on the device and in the type of `like`."""
