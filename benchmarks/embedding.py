@@ -1,7 +1,7 @@
 """Words per second of embedding, beside a plain loop and beside the machine's own limit.
 
     python -m benchmarks.embedding            everything, about 10 minutes on 2 cores
-    python -m benchmarks.embedding small      one part: original, small, cosines
+    python -m benchmarks.embedding small      one part: original, small, one, cosines
 
 The models have random weights: speed does not depend on them. Every case starts with an empty word
 cache. The plain loop (`benchmarks/plain.py`) takes batches of 32 in file order, or one sentence at
@@ -19,13 +19,13 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from benchmarks.machine import describe, float32_peak
+from benchmarks.machine import best_seconds, describe, float32_peak
 from benchmarks.plain import PlainElmo
 from benchmarks.text import REPOSITORY, real_sentences
 from elmokit import BiLM, Embedder, ModelConfig
 from elmokit.config import CharacterEncoderConfig, Precision
 from elmokit.embedder import Vectors
-from elmokit.model import products
+from elmokit.model import one_sentence, products
 
 Sentences = list[list[str]]
 
@@ -41,6 +41,7 @@ SIZES = {
 SENTENCES = {"original": (8, 64, 1024), "small": (100, 320, 4096)}
 """How many sentences are timed: one at a time, in batches of 32, in bulk."""
 TURNS = 3
+ONE_SENTENCES, ONE_SENTENCE_TURNS = 20, 15
 GOLDEN = REPOSITORY.parent / "shared/data"
 
 
@@ -149,6 +150,34 @@ def measure(size: str, sentences: Sentences) -> None:
     print(f"| {size} | large float32 products | | | {peak / 1e9:.0f} GFLOP/s |", flush=True)
 
 
+def measure_one_sentence(sentences: Sentences) -> None:
+    """Print how fast the bundled model reads a sentence: each direction apart, and in lock step.
+
+    Both ways take each sentence in turn. Of each sentence the best turn counts.
+    """
+    embed = Embedder.load().embed
+    words = sum(map(len, sentences))
+    before = torch.get_num_threads()
+    for threads in sorted({1, before}):
+        torch.set_num_threads(threads)
+        apart, together = np.sum([best_of_both(embed, [each]) for each in sentences], axis=0)
+        print(f"| {threads} | directions apart | {words / apart:,.0f} | |")
+        print(f"| {threads} | lock step | {words / together:,.0f} | {apart / together:.2f} x |")
+    torch.set_num_threads(before)
+
+
+def best_of_both(embed: Callable[[Sentences], object], sentence: Sentences) -> tuple[float, float]:
+    """Seconds of the best turn, with each direction apart and in lock step."""
+    largest = one_sentence.LARGEST_WEIGHT
+    apart, together = [], []
+    for _ in range(ONE_SENTENCE_TURNS):
+        one_sentence.LARGEST_WEIGHT = 0
+        apart.append(best_seconds(lambda: embed(sentence), 1))
+        one_sentence.LARGEST_WEIGHT = largest
+        together.append(best_seconds(lambda: embed(sentence), 1))
+    return min(apart), min(together)
+
+
 def cosines(first: Sequence[Vectors], second: Sequence[Vectors]) -> str:
     """How near the vectors of two lists of sentences are in the LSTM layers."""
     near = []
@@ -211,7 +240,7 @@ def compare_precisions(sentences: Sentences) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=[*SIZES, "cosines"])
+    parser.add_argument("parts", nargs="*", default=[*SIZES, "one", "cosines"])
     parts = parser.parse_args().parts
     name, sentences = real_sentences(max(map(max, SENTENCES.values())))
     print(f"{describe()}; text: {name}\n")
@@ -220,6 +249,9 @@ def main() -> None:
     for size in SIZES:
         if size in parts:
             measure(size, sentences)
+    if "one" in parts:
+        print("\n| threads | one sentence, bundled model | words/s | |\n|---|---|---|---|")
+        measure_one_sentence(sentences[:ONE_SENTENCES])
     if "cosines" not in parts:
         return
     print("\n| cosine of fast to exact | fast is | |\n|---|---|---|")
