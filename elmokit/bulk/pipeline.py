@@ -22,7 +22,8 @@ from elmokit.bulk.compute import Array, Computer
 from elmokit.bulk.duplicates import Occurrence, Seen
 from elmokit.bulk.inputs import Input, Record
 from elmokit.bulk.job import Job
-from elmokit.bulk.spool import End, Finished, Part, array_at, starts_of
+from elmokit.bulk.outputs import target_of
+from elmokit.bulk.spool import End, Finished, Part, array_at, starts_of, threads_before
 from elmokit.bulk.summary import Progress, Report, Summary
 from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
@@ -31,6 +32,7 @@ from elmokit.formats.vector_settings import VectorSettings as VectorSettings
 from elmokit.formats.vectors import write_vectors
 from elmokit.prefetch import prefetch
 from elmokit.process_memory import give_back_free_memory, peak_memory
+from elmokit.threads import computing_with
 from elmokit.word_cache import KnownWords
 
 TOKENS_PER_PART = 32768
@@ -52,6 +54,7 @@ def embed_files(
     resume: bool = False,
     force: bool = False,
     report: Report | None = None,
+    threads: int | None = None,
 ) -> Summary:
     """Embed every sentence of an input into a file of vectors, its format by its suffix.
 
@@ -63,8 +66,27 @@ def embed_files(
         resume: Go on with a run of the same input, model and settings that was cut short.
         force: Replace the output, or what is left of another run.
         report: Told how far the work is, after every batch.
+        threads: To compute with, for the time of the run. None for what torch has; on resuming,
+            for what the run has had.
     """
     settings = settings or VectorSettings()
+    if threads is None and resume and not force:
+        threads = threads_before(target_of(output))
+    with computing_with(threads):
+        return run_job(embedder, source, output, settings, report, resume=resume, force=force)
+
+
+def run_job(
+    embedder: Embedder,
+    source: Input,
+    output: str | Path,
+    settings: VectorSettings,
+    report: Report | None,
+    *,
+    resume: bool,
+    force: bool,
+) -> Summary:
+    """Do what is left to do of a run; say how to go on where it is cut short."""
     job = Job(embedder, source, output, settings, resume=resume, force=force)
     if whole := job.whole_before():
         return whole

@@ -288,6 +288,14 @@ def parts_of(output: str | Path) -> Path:
     return Path(f"{output}{PARTS}")
 
 
+def threads_before(output: str | Path) -> int | None:
+    """How many threads an unfinished run of an output has computed with; None if there is none."""
+    path = parts_of(output) / RUN
+    if not path.exists():
+        return None
+    return read_object(path).get("facts", {}).get("threads")
+
+
 def doomed_name(parts: Path) -> Path:
     """What parts are called while they are removed."""
     return parts.with_name(f".tmp-{token_hex(4)}-{parts.name}")

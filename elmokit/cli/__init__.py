@@ -34,11 +34,16 @@ from elmokit.cli.task import task
 from elmokit.cli.vocabulary import vocabulary
 from elmokit.errors import ElmoError, ElmoWarning, StoppedError
 from elmokit.text.treebank import import_alone
+from elmokit.threads import wait_briefly
+
+TRAINING = ("pretrain", "finetune")
+"""Long runs whose threads, where the cores are theirs alone, had better not sleep (docs/log.md)."""
 
 
 @click.group(cls=EitherSpelling, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="elmo")
-def elmo() -> None:
+@click.pass_context
+def elmo(context: click.Context) -> None:
     """ELMo: contextual word vectors from bidirectional language models.
 
     \b
@@ -50,6 +55,8 @@ def elmo() -> None:
     The model is the bundled one of English; --model names another: a model folder, or the two files
     of an AllenNLP model, OPTIONS WEIGHTS.
     """
+    if context.invoked_subcommand not in TRAINING:
+        wait_briefly()
 
 
 COMMANDS = (

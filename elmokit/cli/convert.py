@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from elmokit.cli.options import threads_option
+
 
 @click.command()
 @click.argument("source", nargs=-1, required=True, metavar="SRC")
@@ -22,6 +24,7 @@ import click
 @click.option("--embedding", metavar="FILE", help="A second file with a word-input model's words.")
 @click.option("--tokenizer", metavar="NAME", help="The tokenizer to record: default, whitespace.")
 @click.option("--half", is_flag=True, help="Store native weights as float16: half the space.")
+@threads_option
 @click.option("--force", is_flag=True, help="Replace what DST holds.")
 def convert(
     source: tuple[str, ...],

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli.options import (
-    THREADS_OPTION,
     Function,
     ModelCommand,
     add_options,
@@ -18,7 +17,7 @@ from elmokit.cli.options import (
     load_embedder,
     model_options,
     table_options,
-    use_threads,
+    threads_given,
 )
 from elmokit.process_memory import give_back_large_blocks, remember_few_shapes
 
@@ -114,7 +113,6 @@ def vector_options(function: Function) -> Function:
 @encoding_options
 @vector_options
 @computing_options
-@THREADS_OPTION
 @click.option(
     "--engine",
     type=click.Choice(["local", "ray"]),
@@ -130,7 +128,6 @@ def vector_options(function: Function) -> Function:
 def embed(
     inputs: tuple[str, ...],
     output: str,
-    threads: int | None,
     engine: str,
     ray_address: str | None,
     resume: bool,
@@ -165,12 +162,13 @@ def embed(
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(inputs, input_settings(flags))
     check(output, settings, resume=resume, force=force, folder=engine == "ray")
-    use_threads(threads)
     embedder = load_embedder(**flags, quiet=quiet)
     source = source.split_by(embedder.tokenizer.name)
     work: dict[str, Any] = {"resume": resume, "force": force}
     if engine == "ray":
         work |= {"address": ray_address, "quiet": quiet}
+    else:
+        work["threads"] = threads_given()
     summary = compute(engine, embedder, source, output, settings, quiet, work)
     click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmokit.cli.options import DEVICE_OPTION, Function, add_options, model_options
+from elmokit.cli.options import Function, add_options, device_options, model_options
 
 if TYPE_CHECKING:
     from elmokit.language_model import LanguageModel
@@ -23,7 +23,7 @@ STATE_OPTION = click.option(
 
 def language_model_options(function: Function) -> Function:
     """Add the flags that name a language model and where it computes."""
-    return add_options(function, model_options, DEVICE_OPTION)
+    return add_options(function, model_options, device_options)
 
 
 def load_language_model(

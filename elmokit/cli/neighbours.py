@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli.options import (
-    DEVICE_OPTION,
     JSON_OPTION,
     PRECISION_OPTION,
     QUIET_OPTION,
     STATIC_OPTION,
-    THREADS_OPTION,
     Function,
     ModelCommand,
     add_options,
     check_place,
+    device_options,
     encoding_options,
     load_embedder,
     load_static,
     model_options,
     table_options,
-    use_threads,
 )
 from elmokit.cli.progress import Embedded
 from elmokit.cli.spelling import EitherSpelling
@@ -97,8 +95,7 @@ def input_options(function: Function) -> Function:
 @input_options
 @encoding_options
 @PRECISION_OPTION
-@DEVICE_OPTION
-@THREADS_OPTION
+@device_options
 @click.option("--resume", is_flag=True, help="Go on with the same command where it was cut short.")
 @click.option("--force", is_flag=True, help="Replace INDEX, or what is left of another run.")
 @QUIET_OPTION
@@ -106,7 +103,6 @@ def input_options(function: Function) -> Function:
 def build(
     corpus: tuple[str, ...],
     output: str,
-    threads: int | None,
     resume: bool,
     force: bool,
     quiet: bool,
@@ -139,7 +135,6 @@ def build(
 
     check_target(output, resume=resume, force=force)
     check_place(output)
-    use_threads(threads)
     embedder = load_embedder(**flags, quiet=quiet)
     with Indexed("indexing", quiet) as progress:
         summary = build_index(
@@ -207,7 +202,7 @@ def model_name(model: str | None) -> str:
 @click.option("--exact", is_flag=True, help="Compare all vectors, without the vector index.")
 @STATIC_OPTION
 @model_options
-@DEVICE_OPTION
+@device_options
 @JSON_OPTION
 def query(
     index: str,

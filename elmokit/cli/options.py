@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from elmokit.errors import InputError
+from elmokit.threads import VARIABLE, check_threads, use_threads
 
 if TYPE_CHECKING:
     from elmokit.embedder import Embedder
@@ -24,10 +26,7 @@ PRECISION_OPTION = click.option(
     show_default=True,
     help="float32, or lower-precision matrix products.",
 )
-DEVICE_OPTION = click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")
-THREADS_OPTION = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N", help="Threads to compute with."
-)
+THREADS_GIVEN = f"{__name__}.threads"
 QUIET_OPTION = click.option("--quiet", is_flag=True, help="Show no progress.")
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 STATIC_OPTION = click.option(
@@ -36,6 +35,50 @@ STATIC_OPTION = click.option(
     help="Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
     "bundled ones of English.",
 )
+
+
+def set_threads(
+    context: click.Context, parameter: click.Parameter, threads: int | None
+) -> int | None:
+    """Have the command compute with so many threads."""
+    if context.get_parameter_source("threads") is ParameterSource.COMMANDLINE:
+        context.meta[THREADS_GIVEN] = threads
+    if not context.resilient_parsing:
+        use_threads(None if threads is None else check_threads(threads))
+    return threads
+
+
+def threads_option(function: Function, *, pass_on: bool = False, more: str = "") -> Function:
+    """Add the flag that says how many threads compute; it is set before the command begins.
+
+    Args:
+        function: The command.
+        pass_on: Whether the command takes the number, too.
+        more: What else its help says.
+    """
+    return click.option(
+        "--threads",
+        type=int,
+        envvar=VARIABLE,
+        metavar="N",
+        callback=set_threads,
+        expose_value=pass_on,
+        help=f"Threads to compute with. Without it: {VARIABLE}, or a thread per CPU.{more}",
+    )(function)
+
+
+def threads_given() -> int | None:
+    """What `--threads` says; None where it is left to the environment, or to the CPUs."""
+    return click.get_current_context().meta.get(THREADS_GIVEN)
+
+
+def device_options(function: Function) -> Function:
+    """Add the flags that say where to compute."""
+    return add_options(
+        function,
+        click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."),
+        threads_option,
+    )
 
 
 class ModelCommand(click.Command):
@@ -105,7 +148,7 @@ def computing_options(function: Function) -> Function:
             "its row, or from a first reading of itself.",
         ),
         PRECISION_OPTION,
-        DEVICE_OPTION,
+        device_options,
     )
 
 
@@ -127,16 +170,6 @@ def encoding_options(function: Function) -> Function:
             show_default=True,
             help="Bytes that are not of the encoding: refuse them, or read them as U+FFFD.",
         ),
-    )
-
-
-def device_options(function: Function) -> Function:
-    """Add the flags that say where to compute, and what to show."""
-    return add_options(
-        function,
-        DEVICE_OPTION,
-        THREADS_OPTION,
-        QUIET_OPTION,
     )
 
 
@@ -200,14 +233,6 @@ def check_place(output: str) -> None:
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{output}: the folder {place} is not writable; choose one that is")
-
-
-def use_threads(threads: int | None) -> None:
-    """Compute with so many threads."""
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
 
 
 def load_static(path: str | None) -> StaticVectors | None:

@@ -12,7 +12,6 @@ from elmokit.cli.options import (
     JSON_OPTION,
     QUIET_OPTION,
     STATIC_OPTION,
-    THREADS_OPTION,
     Function,
     ModelCommand,
     add_options,
@@ -21,7 +20,6 @@ from elmokit.cli.options import (
     load_embedder,
     load_static,
     model_options,
-    use_threads,
 )
 from elmokit.cli.progress import Progress, Sentences
 
@@ -79,7 +77,6 @@ def probe_options(function: Function) -> Function:
         STATIC_OPTION,
         model_options,
         computing_options,
-        THREADS_OPTION,
         click.option("--picture", metavar="FILE", help="Draw it as a .png or .svg file too."),
         QUIET_OPTION,
         JSON_OPTION,
@@ -242,11 +239,8 @@ def similarity(files: tuple[str, ...], picture: str | None, as_json: bool, **fla
     show(probe_similarity(model, files, static), picture, as_json)
 
 
-def load_both(
-    static: str | None, threads: int | None, **flags: Any
-) -> tuple[Embedder, StaticVectors | None]:
+def load_both(static: str | None, **flags: Any) -> tuple[Embedder, StaticVectors | None]:
     """The model and the static vectors that the flags describe."""
-    use_threads(threads)
     vectors = load_static(static)
     return load_embedder(**flags), vectors
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import JSON_OPTION, check_place
+from elmokit.cli.options import JSON_OPTION, check_place, threads_option
 
 if TYPE_CHECKING:
     from elmokit.analysis.senses import Senses
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What makes the map.",
 )
+@threads_option
 @JSON_OPTION
 def senses(
     index: str,

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli.options import (
-    DEVICE_OPTION,
     PRECISION_OPTION,
     STATIC_OPTION,
-    THREADS_OPTION,
     ModelCommand,
+    device_options,
     load_static,
     model_options,
-    use_threads,
 )
 from elmokit.errors import InputError
 from elmokit.plurals import counted
@@ -37,8 +35,7 @@ if TYPE_CHECKING:
 @click.command(cls=ModelCommand)
 @model_options
 @PRECISION_OPTION
-@DEVICE_OPTION
-@THREADS_OPTION
+@device_options
 @click.option(
     "--index",
     metavar="INDEX",
@@ -120,7 +117,6 @@ def serve(**flags: Any) -> None:
 
 def run_service(
     *,
-    threads: int | None,
     index: str | None,
     static: str | None,
     host: str,
@@ -144,7 +140,6 @@ def run_service(
         warn_if_open(listener)
     from elmokit.service.server import serve as serve_model
 
-    use_threads(threads)
     serve_model(
         partial(load_served, quiet, static, index=index, **flags),
         host=host,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import click
 
-from elmokit.cli.options import JSON_OPTION, QUIET_OPTION, corpus_options
+from elmokit.cli.options import JSON_OPTION, QUIET_OPTION, corpus_options, threads_option
 from elmokit.cli.progress import Passes
 
 
@@ -50,12 +51,7 @@ class Words(Passes):
 @click.option(
     "--buckets", type=click.IntRange(min=1), metavar="N", help="Vectors of subwords (200000)."
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Without it: one per processor. Only 1 trains the same vectors again.",
-)
+@partial(threads_option, pass_on=True, more=" Only 1 trains the same vectors again.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all randomness (1).")
 @click.option("--lowercase", is_flag=True, help="Read CORPUS in lower case.")
 @corpus_options

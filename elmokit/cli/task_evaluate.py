@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmokit.cli.options import ModelCommand, device_options
+from elmokit.cli.options import QUIET_OPTION, ModelCommand, device_options
 from elmokit.cli.progress import Bytes
 from elmokit.cli.task_options import (
     files_options,
@@ -25,12 +25,12 @@ from elmokit.cli.training import settings_of
 @files_options
 @trained_with_options
 @device_options
+@QUIET_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(
     folder: str,
     files: tuple[str, ...],
     device: str | None,
-    threads: int | None,
     quiet: bool,
     as_json: bool,
     **flags: Any,
@@ -49,7 +49,7 @@ def evaluate(
 
     from elmokit.tasks.reports import errors_text
 
-    trained = load_task(folder, device, threads, quiet, flags)
+    trained = load_task(folder, device, quiet, flags)
     changes = settings_of((), **settings_of_flags(**flags))
     reading = {name.removeprefix("files."): value for name, value in changes.items()}
     with Bytes("reading static vectors", quiet) as vectors, WordsRead("scoring", quiet) as progress:

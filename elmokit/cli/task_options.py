@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from elmokit.cli.options import Function, add_options, model_options, use_threads
+from elmokit.cli.options import Function, add_options, model_options
 from elmokit.cli.progress import Fetched
 from elmokit.tasks.config import Format
 
@@ -111,13 +111,10 @@ def bilm_reference(
     return None if given == BilmReference() else given
 
 
-def load_task(
-    folder: str, device: str | None, threads: int | None, quiet: bool, flags: dict[str, Any]
-) -> TrainedTask:
+def load_task(folder: str, device: str | None, quiet: bool, flags: dict[str, Any]) -> TrainedTask:
     """The trained task that the flags describe; those of its model are taken out of them."""
     from elmokit.tasks.saved_task import TrainedTask
 
-    use_threads(threads)
     bilm = bilm_reference(flags.pop("model"), flags.pop("weights"), flags.pop("vocabulary"))
     tokenizer = flags.pop("tokenizer")
     with Fetched("fetching", quiet) as progress:

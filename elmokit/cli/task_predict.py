@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import ModelCommand, check_place, device_options
+from elmokit.cli.options import QUIET_OPTION, ModelCommand, check_place, device_options
 from elmokit.cli.progress import Bytes
 from elmokit.cli.task_options import HEADER_OPTION, SKIP_OPTION, load_task, trained_with_options
 from elmokit.cli.task_progress import WordsRead
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 )
 @trained_with_options
 @device_options
+@QUIET_OPTION
 def predict(
     folder: str,
     input_file: str | None,
@@ -92,7 +93,6 @@ def predict(
     force: bool,
     shown_as: str,
     device: str | None,
-    threads: int | None,
     quiet: bool,
     **flags: Any,
 ) -> None:
@@ -138,7 +138,7 @@ def predict(
     if task.kind != "srl" and (predicates is not None or tagger is not None):
         raise InputError(f"{folder}: knows no predicates; give neither --predicates nor --tagger")
     items = asked_items(task, input_file, questions, context, flags)
-    trained = load_task(folder, device, threads, quiet, flags)
+    trained = load_task(folder, device, quiet, flags)
     items = with_predicates(items, trained, predicates, tagger, device)
     with Bytes("reading static vectors", quiet) as read, WordsRead("predicting", quiet) as done:
         as_text = shown_as == "text"

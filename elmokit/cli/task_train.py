@@ -8,11 +8,11 @@ from typing import Any, get_args
 import click
 
 from elmokit.cli.options import (
+    QUIET_OPTION,
     ModelCommand,
     check_place,
     device_options,
     model_options,
-    use_threads,
 )
 from elmokit.cli.task_options import bilm_reference, files_options, settings_of_flags
 from elmokit.cli.task_progress import Shown
@@ -90,6 +90,7 @@ EXAMPLE = "training.epochs=5"
 @click.option("--resume", is_flag=True, help="Go on where the run in FOLDER stopped.")
 @click.option("--force", is_flag=True, help="Replace the run in FOLDER.")
 @device_options
+@QUIET_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def train(
     name: str,
@@ -103,7 +104,6 @@ def train(
     resume: bool,
     force: bool,
     device: str | None,
-    threads: int | None,
     quiet: bool,
     as_json: bool,
     **flags: Any,
@@ -143,7 +143,6 @@ def train(
     check_place(output)
     bilm = bilm_reference(flags.pop("model"), flags.pop("weights"), flags.pop("vocabulary"))
     config = task_config(name, preset, settings_of(settings, EXAMPLE, **settings_of_flags(**flags)))
-    use_threads(threads)
     shown = Shown(quiet)
     try:
         result = train_task(

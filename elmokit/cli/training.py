@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import DEVICE_OPTION, Function, add_options
+from elmokit.cli.options import Function, add_options, device_options
 from elmokit.cli.progress import SECONDS_BETWEEN_LINES, Passes
 from elmokit.pretraining.report import Report, TrainingReport
 
@@ -42,7 +42,7 @@ def training_options(function: Function) -> Function:
             metavar="N",
             help="How many prepare the text. Without it: one per processor.",
         ),
-        DEVICE_OPTION,
+        device_options,
         click.option("--quiet", is_flag=True, help="Show no progress."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     )

@@ -31,11 +31,7 @@ from elmokit.pretraining.prepared import (
     VERSION,
     PreparedCorpus,
 )
-from elmokit.pretraining.processes import (
-    available_processors,
-    check_may_start_processes,
-    work_in_processes,
-)
+from elmokit.pretraining.processes import check_may_start_processes, work_in_processes
 from elmokit.text.corpus import (
     CHUNK_BYTES,
     Chunk,
@@ -45,6 +41,7 @@ from elmokit.text.corpus import (
     read_chunks,
     sentences_of,
 )
+from elmokit.threads import usable_cpus
 
 
 def prepare_corpus(
@@ -89,7 +86,7 @@ def prepare_corpus(
         with one_at_a_time(cache / f"{job.key}.lock"):
             # Another process may have prepared it while this one waited.
             if not job.target.exists():
-                _prepare(job, processes or available_processors())
+                _prepare(job, processes or usable_cpus())
     return PreparedCorpus.open(job.target)
 
 

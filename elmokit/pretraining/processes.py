@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -18,13 +17,6 @@ ADVICE = 'in a script of your own, call this under if __name__ == "__main__", or
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-
-def available_processors() -> int:
-    """The processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def check_may_start_processes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,15 +18,9 @@ from elmokit.formats.word_vectors_fasttext import fasttext_vectors, import_gensi
 from elmokit.static.vectors import NAMES, StaticVectors
 from elmokit.text.characters import Sentence
 from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
+from elmokit.threads import usable_cpus
 
 Method = Literal["skip-gram", "cbow", "fasttext"]
-
-
-def processors() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,7 @@ class TrainingSettings:
     sample: float = 1e-3
     epochs: int = 5
     learning_rate: float = 0.025
-    threads: int = field(default_factory=processors)
+    threads: int = field(default_factory=usable_cpus)
     seed: int = 1
     buckets: int = 200_000
     subwords: tuple[int, int] = (3, 6)

@@ -330,6 +330,28 @@ def test_resuming_another_run_is_refused(
         embed_files(embedder, source_of(text), output, change.get("settings"), resume=True)
 
 
+def test_a_resumed_run_takes_the_number_of_threads_it_was_begun_with(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, seen = tmp_path / "out.npz", set()
+    before = torch.get_num_threads()
+    with monkeypatch.context() as patch:
+        crash_at(1, patch, after=True)
+        with pytest.raises(Crash):
+            embed_files(small_embedder(), source_of(text), output, threads=before + 1)
+    with pytest.raises(InputError, match=f"other threads .was {before + 1}, is {before}"):
+        embed_files(small_embedder(), source_of(text), output, resume=True, threads=before)
+    embed_files(
+        small_embedder(),
+        source_of(text),
+        output,
+        resume=True,
+        report=lambda _: seen.add(torch.get_num_threads()),
+    )
+    assert seen == {before + 1}
+    assert torch.get_num_threads() == before
+
+
 def test_interruption_says_how_to_go_on(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

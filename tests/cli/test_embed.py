@@ -337,7 +337,11 @@ def test_progress_is_told(elmo, model, tmp_path, monkeypatch):
 def test_threads_are_set(elmo, model, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr("torch.set_num_threads", asked.append)
+    monkeypatch.setenv("ELMOKIT_THREADS", "3")
     (tmp_path / "text.txt").write_text("a\n")
-    command = ["embed", str(tmp_path / "text.txt"), "-o", str(tmp_path / "out.npz")]
+    command = ["embed", str(tmp_path / "text.txt"), "-o", str(tmp_path / "out.npz"), "--force"]
+    assert elmo(*command, "--model", model)[0] == 0
+    assert asked[0] == 3
+    asked.clear()
     assert elmo(*command, "--model", model, "--threads", "2")[0] == 0
-    assert asked == [2]
+    assert asked[0] == 2

@@ -120,7 +120,7 @@ def test_every_flag_of_training_reaches_the_library(elmo, text, tmp_path, monkey
     monkeypatch.setattr("elmokit.static.training.train_from_files", record)
     numbers = {
         "size": 2, "window": 3, "min_count": 4, "max_words": 5, "negative": 6, "epochs": 7,
-        "buckets": 8, "threads": 9, "seed": 10,
+        "buckets": 8, "threads": 4, "seed": 10,
     }  # fmt: skip
     flags = [
         part for name, n in numbers.items() for part in (f"--{name.replace('_', '-')}", str(n))
