@@ -193,6 +193,11 @@ class ModelConfig:
             )
 
     @property
+    def recurrent_numbers(self) -> int:
+        """The numbers of a layer's recurrent weight: the work of a step."""
+        return 4 * self.cell_size * self.token_size
+
+    @property
     def has_projection(self) -> bool:
         """Whether the LSTM's cells are projected down; equal sizes need no projection."""
         return self.cell_size != self.token_size

@@ -23,6 +23,7 @@ from elmokit.fingerprint import fingerprint
 from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
 from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
+from elmokit.model.both_directions import FEWEST_ROWS, run_apart, run_each
 from elmokit.model.versions import version_of
 from elmokit.pieces import WORDS_PER_PIECE, many_pieces, one_piece
 from elmokit.reductions import Layer as Layer
@@ -323,7 +324,12 @@ class Embedder:
             batch = waiting.pop(0)
             before = None if state is None else state.of_rows(batch)
             embed = partial(
-                self._embed_batch, [sentences[n] for n in batch], reduction, longest, before
+                run_apart,
+                partial(
+                    self._embed_batch, [sentences[n] for n in batch], reduction, longest, before
+                ),
+                self.device,
+                self.config.recurrent_numbers,
             )
             done = embed() if len(batch) == 1 else unless_out_of_memory(embed, self.device)
             if done is None:
@@ -385,7 +391,12 @@ class Embedder:
         return partial(type(self), **settings), (self.bilm,)
 
     def _encode_words(self, words: Sequence[str]) -> Tensor:
-        return encode_words(self.bilm, self.vocabulary, words)
+        encode = partial(encode_words, self.bilm, self.vocabulary)
+        middle = len(words) // 2
+        if middle < FEWEST_ROWS:
+            return encode(words)
+        halves = [partial(encode, words[:middle]), partial(encode, words[middle:])]
+        return torch.cat(run_each(halves, middle, self.device, self.config.recurrent_numbers))
 
     def _forget_changed_encoder(self) -> None:
         """Empty the word cache when somebody has trained or moved the encoder since."""

@@ -198,7 +198,8 @@ class BiLM(nn.Module):
             )
             if name in directions
         }
-        states = run_each(list(runs.values()), len(packing.rows), tokens.device)
+        weight = self.config.recurrent_numbers
+        states = run_each(list(runs.values()), len(packing.rows), tokens.device, weight)
         return before._replace(**dict(zip(runs, states, strict=True)))
 
     def lock_step(

@@ -13,9 +13,16 @@ from small_models import small_bilm
 
 from elmokit import batch_to_ids
 from elmokit.model import both_directions
-from elmokit.model.both_directions import FEWEST_ROWS, run_each
+from elmokit.model.both_directions import (
+    FEWEST_ROWS,
+    FEWEST_ROWS_OF_SMALL,
+    SMALL_WEIGHT,
+    run_apart,
+    run_each,
+)
 
 CPU = torch.device("cpu")
+SMALL, LARGE = SMALL_WEIGHT - 1, SMALL_WEIGHT
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +37,8 @@ def name_of_thread() -> str:
     return threading.current_thread().name
 
 
-def threads_used(rows: int = FEWEST_ROWS, runs: int = 2) -> set[str]:
-    return set(run_each([name_of_thread] * runs, rows, CPU))
+def threads_used(rows: int = FEWEST_ROWS, runs: int = 2, weight: int = LARGE) -> set[str]:
+    return set(run_each([name_of_thread] * runs, rows, CPU, weight))
 
 
 def meet(barrier: threading.Barrier) -> int:
@@ -41,14 +48,14 @@ def meet(barrier: threading.Barrier) -> int:
 @torch.no_grad()
 def test_the_runs_go_on_at_the_same_time_with_one_core_each():
     barrier = threading.Barrier(2)
-    assert sorted(run_each([lambda: meet(barrier)] * 2, FEWEST_ROWS, CPU)) == [0, 1]
-    assert run_each([torch.get_num_threads] * 2, FEWEST_ROWS, CPU) == [1, 1]
+    assert sorted(run_each([lambda: meet(barrier)] * 2, FEWEST_ROWS, CPU, LARGE)) == [0, 1]
+    assert run_each([torch.get_num_threads] * 2, FEWEST_ROWS, CPU, LARGE) == [1, 1]
 
 
 @torch.no_grad()
 def test_the_caller_and_later_threads_keep_their_cores():
     both_directions.threads.cache_clear()
-    run_each([name_of_thread] * 2, FEWEST_ROWS, CPU)
+    run_each([name_of_thread] * 2, FEWEST_ROWS, CPU, LARGE)
     seen = []
     later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
     later.start()
@@ -65,6 +72,42 @@ def test_one_after_the_other_where_nothing_is_won(rows, runs, cores):
     assert threads_used(rows, runs) == {name_of_thread()}
 
 
+@torch.no_grad()
+def test_small_weights_share_any_number_of_cores_from_few_rows_on():
+    torch.set_num_threads(3)
+    assert name_of_thread() not in threads_used(FEWEST_ROWS_OF_SMALL, weight=SMALL)
+    assert threads_used(FEWEST_ROWS_OF_SMALL - 1, weight=SMALL) == {name_of_thread()}
+    assert threads_used(FEWEST_ROWS, weight=LARGE) == {name_of_thread()}
+
+
+@torch.no_grad()
+def test_what_is_run_apart_has_one_core_for_an_operation_and_two_for_two_runs():
+    def run() -> tuple[str, int, set[str]]:
+        return name_of_thread(), torch.get_num_threads(), threads_used(weight=SMALL)
+
+    name, cores, both = run_apart(run, CPU, SMALL)
+    assert name != name_of_thread()
+    assert cores == 1
+    assert both.isdisjoint({name, name_of_thread()})
+    assert torch.get_num_threads() == 2
+
+
+@torch.no_grad()
+def test_large_weights_and_one_core_are_not_run_apart():
+    assert run_apart(name_of_thread, CPU, LARGE) == name_of_thread()
+    torch.set_num_threads(1)
+    assert run_apart(name_of_thread, CPU, SMALL) == name_of_thread()
+
+
+@torch.no_grad()
+def test_who_finds_the_thread_apart_in_use_runs_where_he_is():
+    def ask_again() -> str:
+        return run_apart(name_of_thread, CPU, SMALL)
+
+    name = run_apart(name_of_thread, CPU, SMALL)
+    assert run_apart(ask_again, CPU, SMALL) == name
+
+
 def test_one_after_the_other_where_a_thread_would_not_know_what_is_set():
     assert threads_used() == {name_of_thread()}  # gradients are wanted
     with torch.no_grad():
@@ -79,7 +122,7 @@ def test_results_are_those_of_one_after_the_other(mode, monkeypatch):
     ids = batch_to_ids([["word"] * (1 + n % 7) for n in range(FEWEST_ROWS)])
     with mode():
         together = bilm(ids)
-        monkeypatch.setattr(both_directions, "FEWEST_ROWS", FEWEST_ROWS + 1)
+        monkeypatch.setattr(both_directions, "FEWEST_ROWS_OF_SMALL", FEWEST_ROWS + 1)
         apart = bilm(ids)
     assert_agree(together.layers.vectors, apart.layers.vectors)
     for one, other in zip(together.state, apart.state, strict=True):
@@ -99,7 +142,7 @@ def test_an_error_in_one_of_them_is_raised():
         return ""
 
     with pytest.raises(MemoryError, match="no room"):
-        run_each([fail, end_later], FEWEST_ROWS, CPU)
+        run_each([fail, end_later], FEWEST_ROWS, CPU, LARGE)
     assert ended  # nothing goes on in memory that the caller will use anew
     assert name_of_thread() not in threads_used()
 
@@ -115,7 +158,7 @@ def test_another_caller_does_not_wait_for_the_threads():
     def hold_both() -> None:
         with torch.no_grad():
             torch.set_num_threads(2)
-            run_each([hold, hold], FEWEST_ROWS, CPU)
+            run_each([hold, hold], FEWEST_ROWS, CPU, LARGE)
 
     holder = threading.Thread(target=hold_both)
     holder.start()
