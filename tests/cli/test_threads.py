@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
 import pytest
 
 from elmokit.cli import elmo as all_commands
+from elmokit.threads import WAITING, WAITING_CHOSEN
 
 COMPUTE_NOTHING = {"download", "info", "vocabulary"} | {
     f"static {name}"
@@ -33,3 +37,30 @@ def test_a_number_of_threads_that_cannot_work_is_an_error_of_one_line(elmo, thre
     assert status == 1
     assert err.startswith(f"elmo: {int(threads):,} threads: this machine has ")
     assert err.count("\n") == 1
+
+
+PROGRAM = """
+import os, sys
+from elmokit.cli import main
+try:
+    main()
+except SystemExit:
+    print(os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_NUM_THREADS"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("score", [WAITING["GOMP_SPINCOUNT"], "1"]), ("pretrain", ["None", "1"])],
+)
+def test_threads_wait_briefly_but_for_those_that_train(command, expected, tmp_path):
+    environment = {name: text for name, text in os.environ.items() if name not in WAITING_CHOSEN}
+    arguments = [command, str(tmp_path / "missing"), "--threads", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == expected
