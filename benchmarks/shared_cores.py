@@ -50,6 +50,7 @@ class Condition(NamedTuple):
 CONDITIONS = (
     Condition("one thread, alone", threads=1),
     Condition("default, alone"),
+    Condition("one thread, beside", threads=1, busy=True),
     Condition("default, beside", busy=True),
     Condition("one thread, quota", threads=1, quota=True),
     Condition("default, quota", quota=True),
@@ -258,11 +259,8 @@ def half_a_core() -> Iterator[Path | None]:
 def print_row(name: str, conditions: Sequence[Condition], speeds: Sequence[float]) -> None:
     """Print words per second, and their share of one thread's."""
     pairs = list(zip(conditions, speeds, strict=True))
-    one_thread = {one.quota: speed for one, speed in pairs if one.threads}
-    cells = [
-        f"{speed:,.0f}" if one.threads else f"{speed:,.0f}, {speed / one_thread[one.quota]:.0%}"
-        for one, speed in pairs
-    ]
+    one_thread = {one.quota: speed for one, speed in pairs if one.threads and not one.busy}
+    cells = [f"{speed:,.0f}, {speed / one_thread[one.quota]:.0%}" for one, speed in pairs]
     print(f"| {' | '.join([name, *cells, f'{os.getloadavg()[0]:.1f}'])} |", flush=True)
 
 
