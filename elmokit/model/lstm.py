@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmokit.config import ModelConfig, Precision
-from elmokit.model.lstm_gradients import Clips, LSTMWeights, run_layer
+from elmokit.model.lstm_gradients import Clips, LSTMWeights, run_layer, tanh_
 from elmokit.model.products import Product, best_product, has_bfloat16
 from elmokit.model.versions import version_of
 
@@ -142,11 +142,11 @@ class LSTMLayer(nn.Module):
         """Move the cell (rows, cell_size) one step, in place; give its gated value."""
         gates[:, : 3 * self.cell_size].sigmoid_()
         input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=1)
-        candidate.tanh_()
+        tanh_(candidate)
         cell.mul_(forget_gate).addcmul_(input_gate, candidate)
         if self.cell_clip is not None:
             cell.clamp_(-self.cell_clip, self.cell_clip)
-        return torch.tanh(cell).mul_(output_gate)
+        return tanh_(cell.clone()).mul_(output_gate)
 
     def run_with_gradients(
         self, inputs: Tensor, step_sizes: list[int], state: LayerState, precision: Precision

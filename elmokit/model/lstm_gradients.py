@@ -17,6 +17,9 @@ from torch.autograd.function import once_differentiable
 
 from elmokit.model.mixed_precision import MixedProduct
 
+MANY = 2**13
+"""Of fewer numbers, four calls take longer than one."""
+
 
 class LSTMWeights(NamedTuple):
     """The weights of one layer, gates in the order i, f, o, j."""
@@ -90,7 +93,7 @@ class LayerFunction(torch.autograd.Function):
             size = step.stop - step.start
             product.add_to(gates[step], step_output[:size], recurrent)
             update_cell(gates[step], step_cell[:size], cells[step], clips.cell)
-            hidden = torch.tanh(cells[step], out=tanh_cells[step]) * output_gate(gates[step])
+            hidden = tanh_(tanh_cells[step].copy_(cells[step])) * output_gate(gates[step])
             product.write_to(outputs[step], hidden, projection)
             if clips.output is not None:
                 outputs[step].clamp_(-clips.output, clips.output)
@@ -155,12 +158,23 @@ def output_gate(gates: Tensor) -> Tensor:
     return gates.chunk(4, dim=-1)[2]
 
 
+def tanh_(values: Tensor) -> Tensor:
+    """The hyperbolic tangent, in place.
+
+    torch's own takes six times as long as its sigmoid on a CPU (docs/log.md), and is made of it
+    here where that pays: tanh(x) = 2 sigmoid(2x) - 1, with an error of 2e-7 at most.
+    """
+    if values.numel() < MANY or values.dtype != torch.float32 or values.device.type != "cpu":
+        return values.tanh_()
+    return values.mul_(2).sigmoid_().mul_(2).sub_(1)
+
+
 def update_cell(gates: Tensor, old_cell: Tensor, cell: Tensor, clip: float | None) -> None:
     """Open the gates (rows, 4 * cell_size) in place, and write the cell that they make."""
     size = cell.shape[-1]
     gates[..., : 3 * size].sigmoid_()
     input_gate, forget_gate, _, candidate = gates.chunk(4, dim=-1)
-    candidate.tanh_()
+    tanh_(candidate)
     torch.mul(forget_gate, old_cell, out=cell).addcmul_(input_gate, candidate)
     if clip is not None:
         cell.clamp_(-clip, clip)

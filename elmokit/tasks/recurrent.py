@@ -15,6 +15,7 @@ from elmokit.model.lstm_gradients import (
     previous_outputs,
     step_gradient,
     steps_of,
+    tanh_,
     update_cell,
 )
 from elmokit.model.packing import Packing, pack
@@ -140,7 +141,7 @@ class Recurrence(torch.autograd.Function):
             step_gates = gates[:, step].baddbmm_(output[:, :size], weights.mT)
             update_cell(step_gates, cell[:, :size], cells[:, step], None)
             output, cell = outputs[:, step], cells[:, step]
-            tanh_cell = torch.tanh(cell, out=tanh_cells[:, step])
+            tanh_cell = tanh_(tanh_cells[:, step].copy_(cell))
             torch.mul(tanh_cell, output_gate(step_gates), out=output)
         ctx.save_for_backward(weights, gates, cells, tanh_cells, outputs, zeros)
         ctx.step_sizes = step_sizes

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import combinations, pairwise
 from typing import NamedTuple
@@ -11,7 +12,14 @@ from small_models import small_config
 from torch import Tensor, nn
 
 from elmokit.model.lstm import LayerState, LSTMStack
-from elmokit.model.lstm_gradients import Clips, LSTMWeights, PackedOutputs, run_layer
+from elmokit.model.lstm_gradients import (
+    MANY,
+    Clips,
+    LSTMWeights,
+    PackedOutputs,
+    run_layer,
+    tanh_,
+)
 
 BFLOAT16_ERROR = 0.05
 """Of a gradient, relative to its largest value; bfloat16 keeps about three digits of a product."""
@@ -307,3 +315,17 @@ def test_no_dropout_draws_nothing_and_changes_nothing() -> None:
     assert torch.equal(reading.inputs[0], tokens)
     for given, before in zip(reading.inputs[1:], reading.outputs[:-1], strict=True):
         assert torch.equal(given, before)
+
+
+@pytest.mark.parametrize("count", [MANY - 1, MANY])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_tanh_of_few_and_of_many_numbers_is_tanh(count, dtype):
+    values = torch.linspace(-20, 20, count).to(dtype)
+    values[:3] = torch.tensor([math.inf, -math.inf, 1e-8])
+    expected = torch.tanh(values.double())
+    step = 2e-7 if dtype == torch.float32 else torch.finfo(dtype).eps
+    assert (tanh_(values).double() - expected).abs().max() <= step
+
+
+def test_tanh_of_what_is_no_number_is_no_number():
+    assert tanh_(torch.full((MANY,), math.nan)).isnan().all()

@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from elmokit.config import check_number, check_size
-from elmokit.model.lstm_gradients import previous_outputs, steps_of
+from elmokit.model.lstm_gradients import previous_outputs, steps_of, tanh_
 from elmokit.model.packing import Packing, pack
 
 GATES = 5
@@ -169,9 +169,9 @@ class HighwayRecurrence(torch.autograd.Function):
             gates[step, : GATES * hidden].addmm_(output[:size], recurrent)
             gates[step, : (GATES - 1) * hidden].sigmoid_()
             o, r, i, f, j, carried = gates[step].chunk(GATES + 1, dim=1)
-            j.tanh_()
+            tanh_(j)
             cell = torch.mul(f, cell[:size], out=cells[step]).addcmul_(i, j)
-            torch.tanh(cell, out=tanh_cells[step])
+            tanh_(tanh_cells[step].copy_(cell))
             output = torch.lerp(carried, tanh_cells[step] * o, r, out=outputs[step])
             if kept is not None:
                 output.mul_(kept[:size])
