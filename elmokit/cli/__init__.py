@@ -33,7 +33,6 @@ from elmokit.cli.static import static
 from elmokit.cli.task import task
 from elmokit.cli.vocabulary import vocabulary
 from elmokit.errors import ElmoError, ElmoWarning, StoppedError
-from elmokit.text.treebank import import_alone
 from elmokit.threads import wait_briefly
 
 TRAINING = ("pretrain", "finetune")
@@ -70,7 +69,6 @@ for command in COMMANDS:
 def main() -> None:
     """Run the command; say what went wrong in one line, never in a traceback."""
     warnings.showwarning = show_warning
-    import_alone()
     signal.signal(signal.SIGTERM, stop)
     try:
         status = elmo.main(prog_name="elmo", standalone_mode=False)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from elmokit.config import check_choice
-from elmokit.text.treebank import word_tokenizer
 
 Span = tuple[int, int]
 
@@ -159,6 +159,14 @@ def _treebank_words(text: str, start: int, end: int) -> list[Token]:
             tokens.append(Token(text[start : start + len(word)], start, start + len(word)))
             start += len(word)
     return tokens
+
+
+@cache
+def word_tokenizer() -> Any:
+    """NLTK's tokenizer, imported when first needed: with SciPy installed, NLTK takes a second."""
+    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+
+    return NLTKWordTokenizer()
 
 
 def _inner_sentence_starts(shown: str) -> list[int]:

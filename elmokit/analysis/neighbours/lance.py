@@ -6,12 +6,9 @@ Nothing but this module and `store` knows of it.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from elmokit.errors import DiskError, FormatError, InputError
@@ -19,7 +16,6 @@ from elmokit.errors import DiskError, FormatError, InputError
 Location = str | Path
 """A folder, or an address of object storage such as s3://bucket/news.index."""
 
-CLIENT = "lance_namespace_urllib3_client"
 DISK_FULL = ("No space left", "os error 28", "Disk quota", "os error 122", "File too large")
 TEXT = "text"
 """The only column of a table that holds a text."""
@@ -38,33 +34,12 @@ def import_lancedb() -> Any:
     """LanceDB, where it is installed; of its own accord it tells of nothing but errors."""
     os.environ.setdefault("LANCEDB_LOG", "error")
     try:
-        with _no_namespace_client():
-            import lancedb
+        import lancedb
     except ImportError as error:
         raise InputError(
             'lancedb is not installed; run: pip install "elmokit[analysis]"'
         ) from error
     return lancedb
-
-
-@contextmanager
-def _no_namespace_client() -> Iterator[None]:
-    """Import LanceDB without the client of a catalogue server, which we never ask.
-
-    Its models are enough for LanceDB; its calls, which pydantic prepares one by one, take longer
-    than all the rest. Whoever imports the client afterwards gets the whole of it.
-    """
-    spec = None if CLIENT in sys.modules else find_spec(CLIENT)
-    if spec is None or not spec.submodule_search_locations:
-        yield
-        return
-    package = ModuleType(CLIENT)
-    package.__path__ = list(spec.submodule_search_locations)
-    sys.modules[CLIENT] = package
-    try:
-        yield
-    finally:
-        sys.modules.pop(CLIENT, None)
 
 
 def connect(location: Location) -> Any:
