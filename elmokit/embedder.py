@@ -24,7 +24,7 @@ from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
 from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
 from elmokit.model.both_directions import FEWEST_ROWS, run_apart, run_each
-from elmokit.model.versions import version_of
+from elmokit.model.versions import track_writes, version_of
 from elmokit.pieces import WORDS_PER_PIECE, many_pieces, one_piece
 from elmokit.reductions import Layer as Layer
 from elmokit.reductions import Reduction, every_layer, reduced_size, reduction_of
@@ -84,6 +84,7 @@ class Embedder:
         check_choice("precision", precision, get_args(Precision))
         check_size("warm_runs", warm_runs)
         self.bilm = bilm.to(check_device(device)).eval() if device is not None else bilm.eval()
+        track_writes(bilm)
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.vocabulary = vocabulary
         self.state: State = state

@@ -18,6 +18,7 @@ from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
 from elmokit.model.bilm import BiLM
 from elmokit.model.lstm import LSTMState
+from elmokit.model.versions import track_writes
 from elmokit.prediction import (
     NOT_OFFERED,
     Fit,
@@ -73,6 +74,7 @@ class LanguageModel:
     ) -> None:
         self.vocabulary = check_vocabulary(bilm.config, vocabulary)
         self.bilm = bilm.to(check_device(device)) if device is not None else bilm
+        track_writes(bilm)
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self._forward = Direction(bilm, self.vocabulary, "forward")
         self._backward = Direction(bilm, self.vocabulary, "backward")

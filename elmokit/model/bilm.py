@@ -17,7 +17,7 @@ from elmokit.model.lstm import LSTMStack, LSTMState
 from elmokit.model.one_sentence import LockStep, pays_in_lock_step
 from elmokit.model.packing import Packing, pack
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
-from elmokit.model.versions import version_of
+from elmokit.model.versions import track_writes, version_of
 from elmokit.model.without_values import without_values
 from elmokit.model.word_encoder import WordEncoder
 
@@ -83,6 +83,7 @@ class BiLM(nn.Module):
         with without_values():
             bilm = cls(config)
         bilm.load_state_dict(weights, assign=True)
+        track_writes(bilm)
         return bilm
 
     def forward(
@@ -99,7 +100,8 @@ class BiLM(nn.Module):
     def weights_changed(self) -> None:
         """Tell that weights were written to behind autograd's back, through `.data` for example.
 
-        Other changes are noticed: optimiser steps, `load_state_dict`, `.to()`.
+        Other changes are noticed: optimiser steps, `load_state_dict`, `.to()`; of a fused
+        optimiser, steps after gradients were recorded through the model.
         """
         with torch.no_grad():
             for parameter in self.parameters():

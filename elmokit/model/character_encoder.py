@@ -18,6 +18,7 @@ from elmokit.config import (
     WORD_PADDING,
     CharacterEncoderConfig,
 )
+from elmokit.model.versions import watch_optimisers
 
 WORDS_PER_GROUP = 512
 """Words of similar length that are encoded together: bounds the memory that many words take."""
@@ -78,7 +79,10 @@ class CharacterEncoder(nn.Module):
         features = self.convolve(character_ids)
         for highway in self.highways:
             features = highway(features)
-        return features if self.projection is None else self.projection(features)
+        vectors = features if self.projection is None else self.projection(features)
+        if vectors.requires_grad:
+            watch_optimisers()
+        return vectors
 
     @property
     def begin_marker(self) -> Tensor:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from elmokit.config import ModelConfig, Precision
 from elmokit.model.lstm_gradients import Clips, LSTMWeights, run_layer, tanh_
 from elmokit.model.products import Product, best_product, has_bfloat16
-from elmokit.model.versions import version_of
+from elmokit.model.versions import version_of, watch_optimisers
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time, as the original does: weight files do not contain it."""
@@ -152,6 +152,7 @@ class LSTMLayer(nn.Module):
         self, inputs: Tensor, step_sizes: list[int], state: LayerState, precision: Precision
     ) -> tuple[Tensor, LayerState]:
         """The same steps for autograd."""
+        watch_optimisers()
         weights = LSTMWeights(
             self.input_weight,
             self.recurrent_weight,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
+
+_watching = False
 
 
 def version_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
@@ -17,17 +20,40 @@ def version_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
 
 
 def writes_to(weight: Tensor) -> object:
-    """How often a weight was written to; of inference mode's tensors nobody counts, so: anew."""
+    """How often a weight was written to; torch does not count inference mode's: always another."""
     return object() if weight.is_inference() else weight._version
 
 
+def track_writes(module: nn.Module) -> None:
+    """Put ordinary copies in the place of weights that were made in inference mode.
+
+    Torch does not count the writes to those, so whatever is made of them has to be made again for
+    every batch.
+    """
+    with torch.inference_mode(False):
+        for part in module.modules():
+            for name, weight in list(part.named_parameters(recurse=False)):
+                if weight.is_inference():
+                    copy = nn.Parameter(weight.detach().clone(), weight.requires_grad)
+                    part.register_parameter(name, copy)
+
+
+def watch_optimisers() -> None:
+    """From now on count a step of any fused optimiser as the write that it is: torch does not.
+
+    This is a hook of the process, so only programs that train have it: modules call this when they
+    record gradients.
+    """
+    global _watching
+    if not _watching:  # no `cache`, of which torch.compile warns
+        _watching = True
+        register_optimizer_step_post_hook(count_fused_writes)
+
+
 def count_fused_writes(optimiser: Optimizer, *_: Any) -> None:
-    """Count a step of a fused optimiser as the write that it is: torch does not."""
+    """Count the step that a fused optimiser has just taken."""
     for group in optimiser.param_groups:
         if group.get("fused"):
             for weight in group["params"]:
                 if weight.grad is not None:
                     increment_version(weight)
-
-
-register_optimizer_step_post_hook(count_fused_writes)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.config import WordEncoderConfig
+from elmokit.model.versions import watch_optimisers
 
 
 class WordEncoder(nn.Module):
@@ -35,4 +36,7 @@ class WordEncoder(nn.Module):
 
     def forward(self, word_ids: Tensor) -> Tensor:
         """Look up word ids (words,) as token vectors (words, token_size)."""
-        return self.words(word_ids)
+        vectors: Tensor = self.words(word_ids)
+        if vectors.requires_grad:
+            watch_optimisers()
+        return vectors
