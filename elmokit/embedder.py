@@ -260,8 +260,9 @@ class Embedder:
         and with its state carried from piece to piece: the result is the same, in less memory. A
         reduction that needs all of a sentence at once, layer norm for one, has it read whole.
 
-        A batch for which there is no memory is halved, down to one sentence. In state `carry`
-        sentence i continues row `first_row + i`; after an error every row is as it was.
+        A batch for which there is no memory is halved, down to one sentence, and so are those after
+        it that are larger than its half. In state `carry` sentence i continues row `first_row + i`;
+        after an error every row is as it was.
 
         `progress` is told how many sentences and words each batch has that is done.
         """
@@ -320,6 +321,7 @@ class Embedder:
     ) -> tuple[list[Vectors], BiLMState | None]:
         """Embed sentences in batches of similar length; rows continue `state` and move it on."""
         results: list[Vectors | None] = [None] * len(sentences)
+        tokens = [tokens_at_once(len(sentence), longest) for sentence in sentences]
         waiting = batches_of([len(sentence) for sentence in sentences], longest)
         while waiting:
             batch = waiting.pop(0)
@@ -335,7 +337,7 @@ class Embedder:
             done = embed() if len(batch) == 1 else unless_out_of_memory(embed, self.device)
             if done is None:
                 self.memory_retries += 1
-                waiting = halved([batch, *waiting])
+                waiting = halve_large(batch, waiting, tokens)
                 continue
             vectors, after = done
             for number, result in zip(batch, vectors, strict=True):
@@ -407,30 +409,52 @@ class Embedder:
             self._encoder_version = version
 
 
+def tokens_at_once(words: int, longest: int) -> int:
+    """How many tokens of a sentence are read at once, markers included: all, or a piece."""
+    return words + 2 if words <= longest else WORDS_PER_PIECE
+
+
 def batches_of(lengths: Sequence[int], longest: int) -> list[list[int]]:
     """Sentence numbers in batches of similar length, those of more than `longest` words apart."""
     short = [number for number, length in enumerate(lengths) if length <= longest]
     long = [number for number, length in enumerate(lengths) if length > longest]
     long.sort(key=lambda number: -lengths[number])
-    tokens_at_once = (
-        (long, [WORDS_PER_PIECE] * len(long)),
-        (short, [lengths[number] + 2 for number in short]),
-    )
     return [
         [numbers[position] for position in batch]
-        for numbers, tokens in tokens_at_once
-        for batch in batch_by_length(tokens, TOKENS_PER_BATCH, SENTENCES_PER_BATCH)
+        for numbers in (long, short)
+        for batch in batch_by_length(
+            [tokens_at_once(lengths[number], longest) for number in numbers],
+            TOKENS_PER_BATCH,
+            SENTENCES_PER_BATCH,
+        )
     ]
 
 
-def halved(batches: Iterable[list[int]]) -> list[list[int]]:
-    """Each batch in two, the first half the larger.
+def halve_large(
+    failed: list[int], waiting: Iterable[list[int]], tokens: Sequence[int]
+) -> list[list[int]]:
+    """A batch in two, the first half the larger, then those that wait, none larger than that half.
 
-    >>> halved([[5, 3, 1], [2]])
-    [[5, 3], [1], [2]]
+    `tokens` are those of every sentence; a batch has as many in each row as in its longest.
+
+    >>> halve_large([0, 1, 2], [[3, 4], [5, 6]], tokens=[9, 9, 9, 9, 9, 1, 1])
+    [[0, 1], [2], [3, 4], [5, 6]]
+    >>> halve_large([0, 1], [[2, 3], [4, 5]], tokens=[9, 9, 9, 9, 1, 1])
+    [[0], [1], [2], [3], [4, 5]]
     """
-    halves: list[list[int]] = []
-    for batch in batches:
-        middle = (len(batch) + 1) // 2
-        halves += filter(None, (batch[:middle], batch[middle:]))
-    return halves
+
+    def size(batch: list[int]) -> int:
+        return len(batch) * max(tokens[number] for number in batch)
+
+    first, second = halves(failed)
+    batches = [first, second]
+    for batch in waiting:
+        large = len(batch) > 1 and size(batch) > size(first)
+        batches += halves(batch) if large else [batch]
+    return batches
+
+
+def halves(batch: list[int]) -> tuple[list[int], list[int]]:
+    """A batch of two or more in two, the first half the larger."""
+    middle = (len(batch) + 1) // 2
+    return batch[:middle], batch[middle:]

@@ -154,14 +154,14 @@ def test_a_call_may_continue_any_rows():
         assert_same([*second, *first], together.embed_layers(sentences))
 
 
-def without_memory_for(rows: int, monkeypatch, embedder) -> list[int]:
-    """A model that has no memory for more than so many rows; the sizes of what it was given."""
+def without_memory_for(rows: int, monkeypatch, embedder, tokens: int = 0) -> list[int]:
+    """A model that has no memory for more rows, and more tokens; how many rows it was given."""
     sizes = []
     contextualize = embedder.bilm.contextualize
 
     def fake(token_vectors, *arguments):
         sizes.append(len(token_vectors))
-        if len(token_vectors) > rows:
+        if len(token_vectors) > rows and token_vectors[..., 0].numel() > tokens:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         return contextualize(token_vectors, *arguments)
 
@@ -182,12 +182,12 @@ def test_a_batch_without_memory_is_halved_and_nothing_is_lost(monkeypatch, state
     assert untroubled.memory_retries == 0
 
 
-def test_what_waits_is_halved_too(monkeypatch):
+def test_of_what_waits_only_large_batches_are_halved_too(monkeypatch):
     monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", 4)
     embedder = small_embedder()
-    sizes = without_memory_for(2, monkeypatch, embedder)
-    embedder.embed(SENTENCES)
-    assert sizes == [4, 2, 2, 2, 2]
+    sizes = without_memory_for(3, monkeypatch, embedder, tokens=16)
+    embedder.embed([["long", "sentence"] * 3] * 8 + [["a"]] * 6)
+    assert sizes == [4, 2, 2, 2, 2, 4, 2]
     assert embedder.memory_retries == 1
 
 
