@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 
+import torch
+
 from elmokit.config import WordEncoderConfig
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import Vocabulary
@@ -18,5 +20,7 @@ def fingerprint(bilm: BiLM, vocabulary: Vocabulary | None) -> str:
     for name, value in sorted(bilm.state_dict().items()):
         if "softmax" not in name:
             sha256.update(name.encode())
-            sha256.update(value.detach().cpu().contiguous().numpy().data)
+            # As bytes: NumPy has no bfloat16.
+            values = value.detach().cpu().contiguous().flatten()
+            sha256.update(values.view(torch.uint8).numpy().data)
     return sha256.hexdigest()
