@@ -37,11 +37,15 @@ class Seen:
         self.path = folder / INDEX
         with self._errors():
             self._index = sqlite3.connect(self.path, isolation_level=None)
-        self._run(
-            "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, part INT, start INT) "
-            "WITHOUT ROWID"
-        )
-        self._run("DELETE FROM seen WHERE part >= ?", (parts,))
+        try:
+            self._run(
+                "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, part INT, start INT) "
+                "WITHOUT ROWID"
+            )
+            self._run("DELETE FROM seen WHERE part >= ?", (parts,))
+        except DiskError:
+            self.close()
+            raise
 
     def find(self, sentences: Sequence[str]) -> dict[str, Occurrence]:
         """The sentences among these that were computed before."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,13 @@ def test_lone_surrogates_are_sentences_too(tmp_path: Path) -> None:
     seen.close()
 
 
-def test_an_index_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_used_is_one_line_and_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sentences.sqlite").write_bytes(b"no database" * 100)
+    index = sqlite3.connect(tmp_path / "sentences.sqlite")
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **named: index)
     with pytest.raises(DiskError, match=r"sentences\.sqlite: cannot be used \(file is not a"):
         Seen(tmp_path, 0)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        index.execute("SELECT 1")
