@@ -280,7 +280,7 @@ def pool_words(layers: Vectors) -> Vectors:
 class Memory:
     """Remembers the arrays of texts up to a number of bytes; safe from several threads.
 
-    >>> memory = Memory(lambda texts: (np.zeros(len(text)) for text in texts), 200)
+    >>> memory = Memory(lambda texts: (np.zeros(len(text)) for text in texts), 150)
     >>> [len(array) for array in memory.recall(["ab", "c", "ab"])], len(memory)
     ([2, 1, 2], 2)
     >>> memory.recall(["def"]), len(memory)
