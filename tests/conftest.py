@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -10,10 +8,10 @@ def pytest_report_header() -> str:
     return f"torch multiplies with {torch.backends.cpu.get_cpu_capability()}"
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Products this small lose by being shared: on a busy machine threads await each other."""
-    before = torch.get_num_threads()
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Products this small lose by being shared: on a busy machine threads await each other.
+
+    Set for each test, since commands set the number of the process that they run in.
+    """
     torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
