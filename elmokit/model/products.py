@@ -15,7 +15,7 @@ from __future__ import annotations
 import platform
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from threading import Lock
 from typing import Any, ClassVar
@@ -155,18 +155,16 @@ class PackedProduct(Product):
 
 
 class CPUProduct(Product):
-    """float32 on a CPU: each number of rows by what is fastest for it.
+    """float32 on a CPU: some rows at a time, by what is fastest for so many.
 
     The layouts other than the weight's own are made when first needed.
     """
 
     promise = 1e-5
-    # Above this many rows the ordinary product is as fast and needs no other layout.
-    many_rows = 384
+    rows_at_once = 256  # of more, the product leaves the cache before it is added
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight.detach()
-        self._plain = PlainProduct(self.weight)
         self._packed: PackedProduct | None = None
         self._single: PlainProduct | None = None
 
@@ -176,24 +174,26 @@ class CPUProduct(Product):
 
     def add_to(self, total: Tensor, rows: Tensor) -> None:
         """Add the product of (rows, inputs) to `total` (rows, outputs)."""
-        self.best(rows.shape[0]).add_to(total, rows)
+        product = self.best(rows.shape[0])
+        for part, some in in_parts(total, rows, self.rows_at_once):
+            product.add_to(part, some)
 
     def write_to(self, result: Tensor, rows: Tensor) -> None:
         """Write the product of (rows, inputs) to `result` (rows, outputs)."""
-        self.best(rows.shape[0]).write_to(result, rows)
+        product = self.best(rows.shape[0])
+        for part, some in in_parts(result, rows, self.rows_at_once):
+            product.write_to(part, some)
 
     def best(self, rows: int) -> Product:
         """The product to use for so many rows."""
-        if rows > self.many_rows:
-            return self._plain
-        if rows > 1:
-            if self._packed is None:
-                self._packed = PackedProduct(self.weight)
-            return self._packed
-        if self._single is None:
-            # A single row reads the weight once: fastest where it lies in reading order.
-            self._single = PlainProduct(self.weight.t().contiguous().t())
-        return self._single
+        if rows == 1 and torch.get_num_threads() == 1:
+            if self._single is None:
+                # A single row reads the weight once: fastest where it lies in reading order.
+                self._single = PlainProduct(self.weight.t().contiguous().t())
+            return self._single
+        if self._packed is None:
+            self._packed = PackedProduct(self.weight)
+        return self._packed
 
 
 class BFloat16Product(Product):
@@ -252,10 +252,9 @@ class EightBitProduct(Product):
 
     def parts(self, result: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Some rows of the result at a time, with their product and the scale that it lacks."""
-        for start in range(0, len(rows), self.rows_at_once):
-            part = slice(start, start + self.rows_at_once)
-            scale = largest(rows[part])
-            yield result[part], self.multiply(rows[part] / scale), scale
+        for part, some in in_parts(result, rows, self.rows_at_once):
+            scale = largest(some)
+            yield part, self.multiply(some / scale), scale
 
 
 class FBGEMMProduct(EightBitProduct):
@@ -317,6 +316,13 @@ def weight_levels(way: type[EightBitProduct]) -> int:
     full, inputs = 127, 64
     ones = torch.ones(16, inputs, dtype=torch.float32, device="cpu")
     return full if bool((way(ones, full)(ones) > 0.99 * inputs).all()) else 64
+
+
+def in_parts(result: Tensor, rows: Tensor, count: int) -> Iterable[tuple[Tensor, Tensor]]:
+    """So many rows of the result at a time, with what they are made from."""
+    if rows.shape[0] <= count:
+        return [(result, rows)]
+    return zip(torch.split(result, count), torch.split(rows, count), strict=True)
 
 
 def largest(rows: Tensor) -> Tensor:
