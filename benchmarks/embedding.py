@@ -26,6 +26,7 @@ from elmokit import BiLM, Embedder, ModelConfig
 from elmokit.config import CharacterEncoderConfig, Precision
 from elmokit.embedder import Vectors
 from elmokit.model import one_sentence, products
+from elmokit.model.tiles import leave_out_undescribed_tiles
 
 Sentences = list[list[str]]
 
@@ -200,7 +201,13 @@ FAST_WAYS: dict[str, tuple[type[products.Product], int | None]] = {
 @contextmanager
 def fast_is(way: type[products.Product], levels: int | None) -> Iterator[None]:
     """Let `fast` multiply in one way, whatever the size of the weight."""
-    choices = {"best_way": lambda weight, precision: way, "weight_levels": lambda way: levels}
+    exact = products.best_way
+    choices = {
+        "best_way": lambda weight, precision: (
+            way if precision == "fast" else exact(weight, precision)
+        ),
+        "weight_levels": lambda way: levels,
+    }
     before = {name: getattr(products, name) for name in choices}
     try:
         for name, choice in choices.items():
@@ -242,6 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=[*SIZES, "one", "cosines"])
     parts = parser.parse_args().parts
+    leave_out_undescribed_tiles()  # before the first product
     name, sentences = real_sentences(max(map(max, SENTENCES.values())))
     print(f"{describe()}; text: {name}\n")
     print("| size | case, sentences | words/s | plain loop | LSTM products, of float32 peak |")

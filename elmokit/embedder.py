@@ -23,7 +23,7 @@ from elmokit.fingerprint import fingerprint
 from elmokit.formats.fetch import Progress
 from elmokit.formats.models import Location, read_model
 from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
-from elmokit.model.both_directions import FEWEST_ROWS, run_apart, run_each
+from elmokit.model.both_directions import FEWEST_ROWS, can_share_cores, run_apart, run_each
 from elmokit.model.versions import track_writes, version_of
 from elmokit.pieces import WORDS_PER_PIECE, many_pieces, one_piece
 from elmokit.reductions import Layer as Layer
@@ -331,6 +331,7 @@ class Embedder:
                 partial(
                     self._embed_batch, [sentences[n] for n in batch], reduction, longest, before
                 ),
+                len(batch),
                 self.device,
                 self.config.recurrent_numbers,
             )
@@ -396,7 +397,7 @@ class Embedder:
     def _encode_words(self, words: Sequence[str]) -> Tensor:
         encode = partial(encode_words, self.bilm, self.vocabulary)
         middle = len(words) // 2
-        if middle < FEWEST_ROWS:
+        if middle < FEWEST_ROWS or not can_share_cores(self.device):
             return encode(words)
         halves = [partial(encode, words[:middle]), partial(encode, words[middle:])]
         return torch.cat(run_each(halves, middle, self.device, self.config.recurrent_numbers))
@@ -433,7 +434,7 @@ def batches_of(lengths: Sequence[int], longest: int) -> list[list[int]]:
 def halve_large(
     failed: list[int], waiting: Iterable[list[int]], tokens: Sequence[int]
 ) -> list[list[int]]:
-    """A batch in two, the first half the larger, then those that wait, none larger than that half.
+    """A batch in two, the first half the larger, then those that wait, in two if larger than that.
 
     `tokens` are those of every sentence; a batch has as many in each row as in its longest.
 

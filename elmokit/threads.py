@@ -45,20 +45,21 @@ def cpu_quota(proc: Path = PROC) -> float | None:
     try:
         groups = _lines(proc / "cgroup")
         mounts = [mount for line in _lines(proc / "mountinfo") if (mount := _mount(line))]
-    except OSError:
+        quotas: list[float] = []
+        for line in groups:
+            _, controllers, path = line.split(":", 2)
+            version = 1 if "cpu" in controllers.split(",") else 2 if not controllers else None
+            for mount in mounts:
+                if mount.version == version:
+                    quotas += _quotas(mount, PurePosixPath(path))
+    except (OSError, ValueError):  # another system, or one that imitates Linux
         return None
-    quotas: list[float] = []
-    for line in groups:
-        _, controllers, path = line.split(":", 2)
-        version = 1 if "cpu" in controllers.split(",") else 2 if not controllers else None
-        for mount in mounts:
-            if mount.version == version:
-                quotas += _quotas(mount, PurePosixPath(path))
     return min(quotas, default=None)
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    return [line for line in text.split("\n") if line]
 
 
 def _mount(line: str) -> Mount | None:
@@ -101,7 +102,8 @@ def check_threads(threads: int) -> int:
     cpus = os.cpu_count() or 1
     if not 1 <= threads <= THREADS_PER_CPU * cpus:
         raise InputError(
-            f"{threads:,} threads: this machine has {cpus}; choose 1 to {THREADS_PER_CPU * cpus}"
+            f"{threads:,} threads are asked for (--threads or {VARIABLE}); this machine has "
+            f"{cpus} CPUs; choose 1 to {THREADS_PER_CPU * cpus}"
         )
     return threads
 
@@ -109,10 +111,11 @@ def check_threads(threads: int) -> int:
 def use_threads(threads: int | None) -> None:
     """Compute with so many threads; None for as many as a quota of CPUs allows."""
     if threads is None:
-        chosen = "OMP_NUM_THREADS" in os.environ
-        threads = None if chosen or cpu_quota() is None else usable_cpus()
+        quota = cpu_quota()
+        limited = quota is not None and quota < (os.cpu_count() or 1)
+        threads = usable_cpus() if limited and "OMP_NUM_THREADS" not in os.environ else None
     if threads is None:
-        return  # torch's own default knows cores from hyperthreads
+        return  # torch's own default knows cores from hyperthreads, and affinity
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
     else:  # loading it takes a while, and may turn out to be for nothing
@@ -128,11 +131,13 @@ def wait_briefly() -> None:
 @contextmanager
 def computing_with(threads: int | None) -> Iterator[None]:
     """Compute with so many threads for the time of a block; None for as many as before."""
+    if threads is None:
+        yield
+        return
     import torch
 
     before = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(check_threads(threads))
+    torch.set_num_threads(check_threads(threads))
     try:
         yield
     finally:

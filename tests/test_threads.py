@@ -49,6 +49,19 @@ def test_the_quota_of_a_group_is_found(tmp_path, groups, mounts, files, expected
     assert cpu_quota(machine(tmp_path, groups, mounts, files)) == expected
 
 
+@pytest.mark.parametrize(
+    ("groups", "mounts"),
+    [
+        ("what is this\n", V2),
+        ("0::/job\n", "30 23 0:26\n"),
+        ("0::/job\n", "1 2 3 / /x rw - cgroup2\n"),
+    ],
+)
+def test_files_of_another_form_tell_of_no_quota(tmp_path, groups, mounts):
+    files = {"v2/job/cpu.max": "50000 100000"}
+    assert cpu_quota(machine(tmp_path, groups, mounts, files)) is None
+
+
 def test_the_least_quota_of_nested_groups_counts(tmp_path):
     files = {
         "v2/outer/cpu.max": "50000 100000",
@@ -88,7 +101,7 @@ def test_whole_cpus_of_a_quota_are_usable(monkeypatch, quota, bound, expected):
 def test_a_number_far_above_that_of_the_cpus_is_an_error(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert check_threads(8) == 8
-    with pytest.raises(InputError, match="9 threads: this machine has 2; choose 1 to 8"):
+    with pytest.raises(InputError, match="machine has 2 CPUs; choose 1 to 8"):
         check_threads(9)
 
 

@@ -291,9 +291,9 @@ def parts_of(output: str | Path) -> Path:
 def threads_before(output: str | Path) -> int | None:
     """How many threads an unfinished run of an output has computed with; None if there is none."""
     path = parts_of(output) / RUN
-    if not path.exists():
-        return None
-    return read_object(path).get("facts", {}).get("threads")
+    facts = read_object(path).get("facts") if path.exists() else None
+    threads = facts.get("threads") if isinstance(facts, dict) else None
+    return threads if isinstance(threads, int) else None
 
 
 def doomed_name(parts: Path) -> Path:

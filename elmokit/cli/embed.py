@@ -158,6 +158,8 @@ def embed(
 
     if ray_address is not None and engine != "ray":
         raise click.UsageError("--ray-address is for --engine ray")
+    if engine == "ray" and threads_given() is not None:
+        raise click.UsageError("--threads is for --engine local; Ray's workers have one CPU each")
     settings = vector_settings(flags)
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(inputs, input_settings(flags))

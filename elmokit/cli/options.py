@@ -58,7 +58,7 @@ def threads_option(function: Function, *, pass_on: bool = False, more: str = "")
     """
     return click.option(
         "--threads",
-        type=int,
+        type=click.IntRange(min=1),
         envvar=VARIABLE,
         metavar="N",
         callback=set_threads,

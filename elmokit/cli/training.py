@@ -40,7 +40,7 @@ def training_options(function: Function) -> Function:
             "--processes",
             type=click.IntRange(min=1),
             metavar="N",
-            help="How many prepare the text. Without it: one per processor.",
+            help="How many prepare the text. Without it: one per CPU.",
         ),
         device_options,
         click.option("--quiet", is_flag=True, help="Show no progress."),

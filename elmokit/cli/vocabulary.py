@@ -34,7 +34,7 @@ from elmokit.cli.progress import Passes
     "--processes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many split the text. Without it: one per processor.",
+    help="How many split the text. Without it: one per CPU.",
 )
 @click.option(
     "--cache",

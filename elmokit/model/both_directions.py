@@ -40,24 +40,30 @@ def run_each(
     """
     small = weight < SMALL_WEIGHT
     enough = rows >= (FEWEST_ROWS_OF_SMALL if small else FEWEST_ROWS)
-    worth_it = enough and len(runs) == CORES and (small or cores_here() == CORES)
+    few = small and rows < FEWEST_ROWS
+    worth_it = enough and len(runs) == CORES and (few or cores_here() == CORES)
     if not worth_it or not can_share_cores(device):
         return in_turn(runs)
     return unless_in_use(in_use, partial(run_in, threads, runs), partial(in_turn, runs))
 
 
-def run_apart(run: Callable[[], Result], device: torch.device, weight: int) -> Result:
-    """The result of a run; where the weights are small, each of its operations has one core.
+def run_apart(run: Callable[[], Result], rows: int, device: torch.device, weight: int) -> Result:
+    """The result of a run over so many rows; with small weights each operation has one core.
 
-    It is then made in another thread, and may call `run_each` to have two cores.
+    It is then made in another thread, and may call `run_each` to have two cores. On more cores than
+    two, many rows are left to teams of all of them.
     """
-    if weight >= SMALL_WEIGHT or not can_share_cores(device):
+    few = rows < FEWEST_ROWS or cores_here() == CORES
+    if weight >= SMALL_WEIGHT or not few or not can_share_cores(device):
         return run()
     cores = cores_here()
 
     def run_there() -> Result:
         here.cores = cores
-        return run()
+        try:
+            return run()
+        finally:
+            del here.cores
 
     return unless_in_use(apart_in_use, lambda: run_in(thread_apart, [run_there])[0], run)
 
@@ -97,7 +103,8 @@ def run_in(
     except RuntimeError:  # no more threads are to be had, or the interpreter is ending
         return in_turn(runs)
     wait(futures)
-    return [future.result() for future in futures]
+    # An error refers to this frame: if that had the futures, it would keep itself and its tensors.
+    return [futures.pop(0).result() for _ in runs]
 
 
 def cores_here() -> int:
@@ -131,6 +138,7 @@ def threads(process: int) -> ThreadPoolExecutor:
 @cache
 def thread_apart(process: int) -> ThreadPoolExecutor:
     """A thread that computes with one core; one more than `threads`, for which it may wait."""
+    threads(process)  # made here: made from there, they would leave one core to all later threads
     return threads_of_one_core(1, "apart")
 
 

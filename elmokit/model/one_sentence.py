@@ -29,11 +29,18 @@ LARGEST_WEIGHT = 2**20
 
 def pays_in_lock_step(tokens: Tensor, stacks: Sequence[LSTMStack], precision: Precision) -> bool:
     """Whether weights and tokens are such that lock step is right, and faster."""
+    if not products.is_x86(tokens.device) or any(map(has_hooks, stacks)):
+        return False
     weights = [weight for stack in stacks for weight in stack.weights()]
     kind = torch.float32, tokens.device
     return all((w.dtype, w.device) == kind for w in (tokens, *weights)) and all(
         w.numel() <= LARGEST_WEIGHT and is_exact(w, precision) for w in weights
     )
+
+
+def has_hooks(stack: LSTMStack) -> bool:
+    """Whether somebody wants to be called with what the layers of a stack read or give."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in stack.modules())
 
 
 def is_exact(weight: Tensor, precision: Precision) -> bool:
@@ -56,9 +63,12 @@ class LockStep:
         self.skip_connections = stacks[0].config.skip_connections
         self.layers = [PairedLayer(pair) for pair in zip(*(s.layers for s in stacks), strict=True)]
 
-    @np.errstate(all="ignore")  # numbers out of range are as silent as torch's
     def run(self, tokens: Tensor, state: Sequence[LSTMState], result: Tensor) -> list[LSTMState]:
         """Read (words, token_size) into (layers, words, 2 * token_size); give the state after."""
+        with np.errstate(all="ignore"):  # numbers out of range are as silent as torch's
+            return self._run(tokens, state, result)
+
+    def _run(self, tokens: Tensor, state: Sequence[LSTMState], result: Tensor) -> list[LSTMState]:
         size = tokens.shape[1]
         inputs = torch.stack([tokens, tokens.flip(0)])
         cells = torch.cat([half.cells for half in state], dim=1)

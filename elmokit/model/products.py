@@ -35,6 +35,7 @@ class Product(ABC):
     """A product with a weight (outputs, inputs)."""
 
     promise: ClassVar[float]  # the largest error, relative to the product of ordinary rows
+    may_use_tiles: ClassVar[bool] = False  # of AMX, see `model.tiles`
 
     @abstractmethod
     def __init__(self, weight: Tensor) -> None: ...
@@ -79,6 +80,8 @@ def is_x86(device: torch.device) -> bool:
 @cache
 def works(way: type[Product]) -> bool:
     """Whether a way to multiply runs here and is as exact as it promises: tried once."""
+    if way.may_use_tiles:
+        leave_out_undescribed_tiles()  # with hidden sizes, a try would end the process
     generator = torch.Generator().manual_seed(0)
     # Doubles, on the CPU: nothing that a caller has set (autocast, defaults) changes those.
     kind: Any = {"dtype": torch.float64, "device": "cpu", "generator": generator}
@@ -96,7 +99,7 @@ def has_bfloat16(device: torch.device) -> bool:
     """Whether bfloat16 products are faster than float32 ones on this device."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
-    # Before anything is tried. Without tiles bfloat16 is slower (docs/log.md).
+    # Where tiles had to be left out, bfloat16 is slower than float32 (docs/log.md).
     if not is_x86(device) or leave_out_undescribed_tiles():
         return False
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
@@ -109,7 +112,7 @@ def eight_bits() -> type[EightBitProduct] | None:
     """The best way to multiply 8-bit integers that works here."""
     if works(FBGEMMProduct):
         return FBGEMMProduct
-    # Before oneDNN's are tried: with tiles of hidden sizes they would end the process.
+    # Told too late, oneDNN would use tiles of hidden sizes, and end the process.
     if leave_out_undescribed_tiles() and not obeys():
         return None
     return OneDNNProduct if cpu_has("_is_vnni_supported") and works(OneDNNProduct) else None
@@ -200,6 +203,7 @@ class BFloat16Product(Product):
     """bfloat16 in, float32 out."""
 
     promise = 0.01
+    may_use_tiles = True
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight.detach().t().bfloat16()
@@ -289,6 +293,8 @@ class FBGEMMProduct(EightBitProduct):
 
 class OneDNNProduct(EightBitProduct):
     """8-bit integers by the library oneDNN."""
+
+    may_use_tiles = True
 
     def pack(self, weight: Tensor, scales: Tensor) -> None:
         """Lay out an 8-bit weight (outputs, inputs), of which `scales` (outputs,) are left out."""

@@ -20,7 +20,7 @@ INSTRUCTIONS = "ONEDNN_MAX_CPU_ISA"
 """The variable that bounds what oneDNN uses; it is read before the first product."""
 WITHOUT_TILES = "AVX512_CORE_BF16"
 CPUID = bytes.fromhex("53 89f8 89f1 0fa2 48c1e220 89c0 4809d0 5b c3")
-"""f(leaf, part): the processor's answer, eax in the lower half and edx in the upper."""
+"""f(leaf, part): the CPU's answer, eax in the lower half and edx in the upper."""
 FEATURES, TILE_SIZES = 7, 0x1D  # leaves
 TILES = 1 << (32 + 24)  # a bit of edx
 
@@ -38,19 +38,19 @@ def leave_out_undescribed_tiles() -> bool:
 
 
 def are_undescribed() -> bool:
-    """Whether the processor announces tiles, and says nothing of their sizes."""
+    """Whether the CPU announces tiles, and says nothing of their sizes."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
     try:
-        highest_leaf = ask_processor(0, 0) & 0xFFFFFFFF
-        if not ask_processor(FEATURES, 0) & TILES:
+        highest_leaf = ask_cpu(0, 0) & 0xFFFFFFFF
+        if not ask_cpu(FEATURES, 0) & TILES:
             return False
-        return highest_leaf < TILE_SIZES or not ask_processor(TILE_SIZES, 0) & 0xFFFFFFFF
+        return highest_leaf < TILE_SIZES or not ask_cpu(TILE_SIZES, 0) & 0xFFFFFFFF
     except OSError:  # a system that runs no code made at run time: nothing can be asked
         return False
 
 
-def ask_processor(leaf: int, part: int) -> int:
+def ask_cpu(leaf: int, part: int) -> int:
     """What the instruction CPUID answers: eax, and edx above it."""
     with mmap.mmap(
         -1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
+import gc
 import multiprocessing
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -64,6 +67,46 @@ def test_the_caller_and_later_threads_keep_their_cores():
 
 
 @torch.no_grad()
+def test_later_threads_keep_their_cores_though_all_threads_are_first_made_by_a_run_apart():
+    both_directions.threads.cache_clear()
+    both_directions.thread_apart.cache_clear()
+    run_apart(lambda: threads_used(weight=SMALL), 1, CPU, SMALL)
+    seen = []
+    later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    later.start()
+    later.join()
+    assert [torch.get_num_threads(), *seen] == [2, 2]
+
+
+@torch.no_grad()
+def test_on_more_cores_than_two_many_rows_are_left_to_all_of_them():
+    torch.set_num_threads(3)
+    assert run_apart(name_of_thread, FEWEST_ROWS, CPU, SMALL) == name_of_thread()
+    assert run_apart(name_of_thread, FEWEST_ROWS - 1, CPU, SMALL) != name_of_thread()
+
+
+@torch.no_grad()
+def test_an_error_does_not_keep_what_the_run_has_made(monkeypatch):
+    class Large:
+        pass
+
+    made: list[weakref.ref[Large]] = []
+
+    def run() -> None:
+        large = Large()
+        made.append(weakref.ref(large))
+        raise RuntimeError("out of memory")
+
+    gc.disable()
+    try:
+        with contextlib.suppress(RuntimeError):
+            run_apart(run, 1, CPU, SMALL)
+        assert made[0]() is None
+    finally:
+        gc.enable()
+
+
+@torch.no_grad()
 @pytest.mark.parametrize(
     ("rows", "runs", "cores"), [(FEWEST_ROWS - 1, 2, 2), (FEWEST_ROWS, 1, 2), (FEWEST_ROWS, 2, 1)]
 )
@@ -73,9 +116,10 @@ def test_one_after_the_other_where_nothing_is_won(rows, runs, cores):
 
 
 @torch.no_grad()
-def test_small_weights_share_any_number_of_cores_from_few_rows_on():
+def test_small_weights_share_any_number_of_cores_if_rows_are_few():
     torch.set_num_threads(3)
     assert name_of_thread() not in threads_used(FEWEST_ROWS_OF_SMALL, weight=SMALL)
+    assert threads_used(FEWEST_ROWS, weight=SMALL) == {name_of_thread()}
     assert threads_used(FEWEST_ROWS_OF_SMALL - 1, weight=SMALL) == {name_of_thread()}
     assert threads_used(FEWEST_ROWS, weight=LARGE) == {name_of_thread()}
 
@@ -85,7 +129,7 @@ def test_what_is_run_apart_has_one_core_for_an_operation_and_two_for_two_runs():
     def run() -> tuple[str, int, set[str]]:
         return name_of_thread(), torch.get_num_threads(), threads_used(weight=SMALL)
 
-    name, cores, both = run_apart(run, CPU, SMALL)
+    name, cores, both = run_apart(run, 1, CPU, SMALL)
     assert name != name_of_thread()
     assert cores == 1
     assert both.isdisjoint({name, name_of_thread()})
@@ -94,18 +138,18 @@ def test_what_is_run_apart_has_one_core_for_an_operation_and_two_for_two_runs():
 
 @torch.no_grad()
 def test_large_weights_and_one_core_are_not_run_apart():
-    assert run_apart(name_of_thread, CPU, LARGE) == name_of_thread()
+    assert run_apart(name_of_thread, 1, CPU, LARGE) == name_of_thread()
     torch.set_num_threads(1)
-    assert run_apart(name_of_thread, CPU, SMALL) == name_of_thread()
+    assert run_apart(name_of_thread, 1, CPU, SMALL) == name_of_thread()
 
 
 @torch.no_grad()
 def test_who_finds_the_thread_apart_in_use_runs_where_he_is():
     def ask_again() -> str:
-        return run_apart(name_of_thread, CPU, SMALL)
+        return run_apart(name_of_thread, 1, CPU, SMALL)
 
-    name = run_apart(name_of_thread, CPU, SMALL)
-    assert run_apart(ask_again, CPU, SMALL) == name
+    name = run_apart(name_of_thread, 1, CPU, SMALL)
+    assert run_apart(ask_again, 1, CPU, SMALL) == name
 
 
 def test_one_after_the_other_where_a_thread_would_not_know_what_is_set():

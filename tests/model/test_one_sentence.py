@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from small_models import small_bilm
 from torch import Tensor
 
@@ -14,8 +15,6 @@ from elmokit.model import bilm as bilm_module
 from elmokit.model import one_sentence, products
 from elmokit.model.bilm import BiLMOutput
 
-NEAR = 1e-5  # of the largest value of a layer
-
 
 def read(bilm: BiLM, vectors: Tensor, *settings: Any) -> BiLMOutput:
     return bilm.contextualize(vectors, torch.tensor([vectors.shape[1]] * len(vectors)), *settings)
@@ -23,10 +22,6 @@ def read(bilm: BiLM, vectors: Tensor, *settings: Any) -> BiLMOutput:
 
 def one_sentence_for(bilm: BiLM, words: int = 7, rows: int = 1) -> Tensor:
     return torch.randn(rows, words, bilm.config.token_size, generator=torch.manual_seed(1))
-
-
-def check_near(one: Tensor, other: Tensor) -> None:
-    assert (one - other).abs().max() <= NEAR * other.abs().max()
 
 
 def parts(output: BiLMOutput) -> list[Tensor]:
@@ -55,11 +50,11 @@ def test_one_sentence_in_lock_step_is_as_among_others(monkeypatch, changes):
     monkeypatch.setattr(bilm_module, "pays_in_lock_step", lambda *_: False)
     apart = read(bilm, vectors)
     for one, other in zip(parts(first), parts(apart), strict=True):
-        check_near(one, other)
+        assert_close(one, other)
     for one, other in zip(
         parts(then), parts(read(bilm, vectors.flip(1), apart.state)), strict=True
     ):
-        check_near(one, other)
+        assert_close(one, other)
 
 
 @torch.no_grad()
@@ -144,3 +139,12 @@ def test_several_threads_read_at_once():
     with ThreadPoolExecutor(4) as threads:
         for one, other in zip(threads.map(vectors_of, sentences), expected, strict=True):
             assert torch.equal(one, other)
+
+
+@torch.no_grad()
+def test_hooks_of_layers_are_called_for_one_sentence_too():
+    bilm, called = small_bilm(), []
+    layer = bilm.backward_lstm.layers[1]
+    layer.register_forward_hook(lambda *_: called.append("after"))
+    read(bilm, one_sentence_for(bilm))
+    assert called == ["after"]

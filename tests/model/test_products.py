@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from closeness import assert_close
+from closeness import assert_agree, assert_close
+from small_models import small_bilm
 
+from elmokit import Embedder
 from elmokit.model import products
 from elmokit.model.products import (
     BFloat16Product,
@@ -159,8 +161,9 @@ def without_fbgemm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FBGEMMProduct, "pack", fail)
 
 
+@pytest.mark.skipif(not works(FBGEMMProduct), reason=MISSING[FBGEMMProduct])
 def test_fast_multiplies_large_weights_in_eight_bits_and_small_ones_exactly():
-    assert best_way(LARGE, "fast") is (products.eight_bits() or best_way(LARGE, "exact"))
+    assert best_way(LARGE, "fast") is FBGEMMProduct
     assert best_way(torch.zeros(64, 64), "fast") is best_way(torch.zeros(64, 64), "exact")
 
 
@@ -227,6 +230,32 @@ def test_what_works_does_not_depend_on_what_the_first_caller_has_set(
     works.cache_clear()
     with setting():
         assert [works(way) for way in ways] == expected
+
+
+@pytest.mark.parametrize("precision", ["exact", "fast"])
+@pytest.mark.parametrize("machine", ["arm64", "without the operations"])
+def test_vectors_are_the_same_where_nothing_but_plain_products_works(
+    machine, precision, monkeypatch
+):
+    sentences = [["The", "river", "bank", "."], ["Money"], []]
+    expected = Embedder(small_bilm()).embed_layers(sentences)
+    if machine == "arm64":
+        monkeypatch.setattr(platform, "machine", lambda: machine)
+    else:
+        for way in (PackedProduct, FBGEMMProduct, OneDNNProduct):
+            monkeypatch.setattr(way, "__init__", fail)
+        works.cache_clear()
+    monkeypatch.setattr(products, "EIGHT_BITS_PAY", 0)
+    embedder = Embedder(small_bilm(), precision=precision)
+    assert_agree(embedder.embed_layers(sentences), expected)
+    assert_agree([embedder.embed_layers([one])[0] for one in sentences], expected)
+    used = embedder.bilm.forward_lstm.layers[0].products(precision)
+    assert {type(used.inputs), type(used.recurrent)} == {PlainProduct}
+
+
+def test_exact_products_ask_nothing_of_the_cpu(monkeypatch):
+    monkeypatch.setattr(products, "leave_out_undescribed_tiles", fail)
+    assert best_way(LARGE, "exact") in (CPUProduct, PlainProduct)
 
 
 # bfloat16, for training

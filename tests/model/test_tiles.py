@@ -33,7 +33,7 @@ def processor(monkeypatch):
         known = {0: highest, FEATURES: features, TILE_SIZES: sizes}
         monkeypatch.setattr(sys, "platform", "linux")
         monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-        monkeypatch.setattr(tiles, "ask_processor", lambda leaf, part: known[leaf])
+        monkeypatch.setattr(tiles, "ask_cpu", lambda leaf, part: known[leaf])
 
     leave_out_undescribed_tiles.cache_clear()
     monkeypatch.setenv(INSTRUCTIONS, "of before")  # so that it is put back afterwards
@@ -44,7 +44,7 @@ def processor(monkeypatch):
 
 @pytest.mark.skipif(not ON_LINUX, reason="CPUID is asked on Linux and x86-64 alone")
 def test_a_processor_says_which_leaf_is_its_highest():
-    assert FEATURES <= tiles.ask_processor(0, 0) & 0xFFFFFFFF < 0x1000
+    assert FEATURES <= tiles.ask_cpu(0, 0) & 0xFFFFFFFF < 0x1000
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_system_that_forbids_new_code_is_left_as_it_is(monkeypatch):
     def refuse(leaf: int, part: int) -> int:
         raise PermissionError("no code made at run time")
 
-    monkeypatch.setattr(tiles, "ask_processor", refuse)
+    monkeypatch.setattr(tiles, "ask_cpu", refuse)
     assert not are_undescribed()
 
 
