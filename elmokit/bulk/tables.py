@@ -68,7 +68,7 @@ def json_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]
     for line, contents in text.lines(start):
         if contents and not contents.isspace():
             place = f"{text.path}, line {line}"
-            values = _object(contents, place)
+            values = json_object(contents, place)
             column = columns.choose(list(values), place)
             keep = columns.keep
             kept = None if keep is None else id_of(values[keep], keep, place)
@@ -95,6 +95,23 @@ READERS: dict[str, Reader] = {
     ".csv": csv_rows,
     ".tsv": tsv_rows,
 }
+
+
+def json_object(contents: str, place: str) -> dict[str, Any]:
+    """The JSON object on a line."""
+    try:
+        value = json.loads(contents)
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"{place}: is not JSON ({error.msg} at character {error.pos + 1}); each line must "
+            "hold an object"
+        ) from error
+    except (ValueError, RecursionError) as error:  # digits or brackets beyond Python's limits
+        why = str(error).partition(";")[0]
+        raise FormatError(f"{place}: cannot be read as JSON ({why}); fix the line") from error
+    if not isinstance(value, dict):
+        raise FormatError(f"{place}: holds {_described(value)}; each line must hold a JSON object")
+    return value
 
 
 def text_or_words(value: Any, column: str, place: str) -> str | list[str]:
@@ -152,23 +169,6 @@ def _check_column(name: str, flag: str, names: Sequence[str], place: str) -> Non
 def _listed(names: Sequence[str]) -> str:
     rest = ["…"] if len(names) > COLUMNS_SHOWN else []
     return ", ".join([*map(repr, names[:COLUMNS_SHOWN]), *rest]) or "none"
-
-
-def _object(contents: str, place: str) -> dict[str, Any]:
-    """The JSON object on a line."""
-    try:
-        value = json.loads(contents)
-    except json.JSONDecodeError as error:
-        raise FormatError(
-            f"{place}: is not JSON ({error.msg} at character {error.pos + 1}); each line must "
-            "hold an object"
-        ) from error
-    except (ValueError, RecursionError) as error:  # digits or brackets beyond Python's limits
-        why = str(error).partition(";")[0]
-        raise FormatError(f"{place}: cannot be read as JSON ({why}); mend the line") from error
-    if not isinstance(value, dict):
-        raise FormatError(f"{place}: holds {_described(value)}; each line must hold a JSON object")
-    return value
 
 
 def _csv_fields(text: TextFile) -> Iterator[tuple[int, list[str]]]:

@@ -12,11 +12,11 @@ spilt over, need not be filled.
 from __future__ import annotations
 
 import csv
-import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from elmokit.bulk.tables import json_object
 from elmokit.errors import ElmoWarning, FormatError
 from elmokit.plurals import counted
 from elmokit.tasks.files.lines import Line
@@ -58,7 +58,7 @@ def json_rows(lines: Sequence[Line], header: bool, skip_bad: bool = False) -> It
     """The rows of JSON lines, whose columns are named always."""
     for line in lines:
         if line.text.strip():
-            values = _object(line)
+            values = json_object(line.text, line.place)
             yield Row(line.place, line.place, tuple(values), tuple(values.values()))
 
 
@@ -119,18 +119,3 @@ def _check_width(row: Fields, names: Sequence[str]) -> None:
             f"{len(names)}; mend the line (in a .csv commas separate fields, and a text that holds "
             "some is put between quotation marks), or leave such rows out (--skip-bad-rows)"
         )
-
-
-def _object(line: Line) -> dict[str, Any]:
-    """The JSON object on a line."""
-    try:
-        value = json.loads(line.text)
-    except (ValueError, RecursionError) as error:
-        why = str(error).partition(":")[0].partition(";")[0]
-        raise FormatError(
-            f"{line.place}: is not JSON ({why}); each line holds an object"
-        ) from error
-    if not isinstance(value, dict):
-        kind = type(value).__name__
-        raise FormatError(f"{line.place}: holds a {kind}; each line must hold a JSON object")
-    return value

@@ -114,10 +114,10 @@ def test_quotation_that_does_not_end_is_refused_where_it_starts(tmp_path):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("{", "is not JSON (Expecting property name enclosed in double quotes); each line holds"),
-        ("ham,hello", "is not JSON (Expecting value); each line holds"),
+        ("{", "is not JSON (Expecting property name enclosed in double quotes at character 2)"),
+        ("ham,hello", "is not JSON (Expecting value at character 1); each line must hold"),
         ("[1]", "holds a list; each line must hold a JSON object"),
-        ('"text"', "holds a str; each line must hold a JSON object"),
+        ('"text"', "holds a text; each line must hold a JSON object"),
     ],
 )
 def test_line_that_is_no_object_is_refused(tmp_path, line, what):
