@@ -97,6 +97,7 @@ class LanguageModel:
         constructor. The tokenizer is the one the model was trained with unless given.
         """
         saved = read_model(model, weights, vocabulary=vocabulary, progress=progress)
+        check_vocabulary(saved.config, saved.vocabulary, "" if model is None else f"{model}: ")
         return cls(
             BiLM.from_weights(saved.config, saved.weights),
             saved.vocabulary,
@@ -346,25 +347,27 @@ def check_text(text: object) -> None:
         raise InputError(f"expected a text, got {short(text)}")
 
 
-def check_vocabulary(config: ModelConfig, vocabulary: Vocabulary | None) -> Vocabulary:
-    """Refuse a model that cannot predict words, or other words than its own."""
+def check_vocabulary(
+    config: ModelConfig, vocabulary: Vocabulary | None, place: str = ""
+) -> Vocabulary:
+    """Raise if a model cannot predict words, or has other words; `place` begins the message."""
     if config.softmax_words is None:
         raise InputError(
-            "this model has no softmax, so it cannot predict words (AllenNLP's files have none); "
-            "use a model folder that elmo pretrain has made"
+            f"{place}this model has no softmax, so it cannot predict words (AllenNLP's files have "
+            "none); use a model folder that elmo pretrain has made"
         )
     if vocabulary is None:
         raise InputError(
-            f"this model's softmax has {config.softmax_words:,} words but nobody says which; "
-            "give its vocabulary"
+            f"{place}this model's softmax has {config.softmax_words:,} words but nobody says "
+            "which; give its vocabulary"
         )
     if len(vocabulary) != config.softmax_words:
         raise InputError(
-            f"the vocabulary has {len(vocabulary):,} words, the model's softmax "
+            f"{place}the vocabulary has {len(vocabulary):,} words, the model's softmax "
             f"{config.softmax_words:,}; give the vocabulary it was trained with"
         )
     for marker in (BEGIN, END):
         if marker not in vocabulary:
-            raise InputError(f"the vocabulary has no {marker}; give the one of the softmax")
+            raise InputError(f"{place}the vocabulary has no {marker}; give the one of the softmax")
     check_word_input(config, vocabulary)
     return vocabulary

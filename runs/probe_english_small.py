@@ -1,12 +1,12 @@
-"""All probes on the bundled model: what each of its layers knows, beside word2vec and fastText.
+"""All probes on the bundled model: what its layers know, beside word2vec and fastText; grammar.
 
     python -m runs.probe_english_small --fasttext checkpoints/fasttext.bin \
         --json checkpoints/probes.json --picture docs/probes.png
 
 Prints one Markdown document. The data are UD English EWT, SemCor with the five test sets of word
-senses, and the sets of word similarity, in folders below `--data`. `--static` names the static
-vectors to compare with: without it the bundled word2vec, where there is one. `--fasttext` names
-fastText vectors, which know relatives of unknown words by their subwords.
+senses, the sets of word similarity, and BLiMP, in folders below `--data`. `--static` names the
+static vectors to compare with: without it the bundled word2vec, where there is one. `--fasttext`
+names fastText vectors, which know relatives of unknown words by their subwords.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import describe
+from elmokit.analysis.probes.files.minimal_pairs import read_minimal_pairs
 from elmokit.analysis.probes.files.semcor import read_semcor
+from elmokit.analysis.probes.minimal_pairs import probe_minimal_pairs
 from elmokit.analysis.probes.nearest_sense import probe_nearest_sense
 from elmokit.analysis.probes.parts_of_speech import (
     embed_text,
@@ -38,6 +40,7 @@ from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError
 from elmokit.formats.files import write_atomically
 from elmokit.formats.pictures import check_picture_name
+from elmokit.language_model import LanguageModel
 from elmokit.static.vectors import StaticVectors
 from elmokit.text.corpus import find_files
 from runs.relatives import probe_relatives
@@ -99,12 +102,21 @@ def probe_spellings(arguments: argparse.Namespace, probed: Probed) -> ProbeRepor
     return probe_relatives(probed.model, static)
 
 
+def probe_grammar(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
+    """BLiMP's minimal pairs; `--sentences` of each paradigm."""
+    pairs = read_minimal_pairs([arguments.data / "blimp" / "blimp.jsonl.gz"])
+    with Sentences("minimal pairs") as progress:
+        model = LanguageModel.load(arguments.model)
+        return probe_minimal_pairs(model, pairs, arguments.sentences, progress)
+
+
 PROBES: dict[str, Callable[[argparse.Namespace, Probed], ProbeReport]] = {
     "pos": probe_tags,
     "wsd": probe_senses,
     "nearest": probe_nearest,
     "similarity": probe_pairs,
     "relatives": probe_spellings,
+    "blimp": probe_grammar,
 }
 
 
@@ -141,7 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="the folder of the data sets")
     parser.add_argument("--static", help="a file of static vectors, or none")
     parser.add_argument("--fasttext", help="a file of fastText vectors, for relatives")
-    parser.add_argument("--sentences", type=int, help="take no more than this many of each file")
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        help="take no more than this many of each file; of BLiMP, pairs of each paradigm",
+    )
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     parser.add_argument("--picture", type=Path, help="draw a .png or .svg file too")
     parsed = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""`elmo probe`: what each layer knows of parts of speech, of senses, of words that are alike."""
+"""`elmo probe`: what each layer knows of words; what both directions know of grammar."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmokit.cli.language_models import language_model_options, load_language_model
 from elmokit.cli.options import (
     JSON_OPTION,
     QUIET_OPTION,
@@ -37,6 +38,9 @@ semcor_option = click.option(
     help="Sentences whose words have senses, or a pattern for several files. Can be given several "
     "times.",
 )
+PICTURE_OPTION = click.option(
+    "--picture", metavar="FILE", help="Draw it as a .png or .svg file too."
+)
 
 
 def sentences_option(of: str) -> Callable[[Function], Function]:
@@ -57,27 +61,29 @@ class Epochs(Progress):
 
 @click.group()
 def probe() -> None:
-    """What each layer of a model knows, as the paper's Tables 5 and 6 ask it.
+    """What each layer of a model knows of words, and both directions of grammar.
 
-    Each probe prints a row for each layer and for their average, beside what is known without
-    context: a simple rule, and static vectors. --model takes any published model.
+    Probes of layers ask as the paper's Tables 5 and 6 do: they print a row for each layer and for
+    their average, beside what is known without context, a simple rule and static vectors. Their
+    --model takes any published model. blimp asks the language model, which needs its softmax.
 
     \b
     Examples:
       elmo probe pos --train train.conllu --dev dev.conllu --test test.conllu
       elmo probe wsd --semcor semcor.tsv.gz --tests wsd/ --senses index.sense.gz
       elmo probe similarity EN-WS-353-ALL.txt EN-SIMLEX-999.txt
+      elmo probe blimp blimp/data --pairs 100
     """
 
 
 def probe_options(function: Function) -> Function:
-    """Add the flags that all probes share."""
+    """Add the flags that all probes of layers share."""
     return add_options(
         function,
         STATIC_OPTION,
         model_options,
         computing_options,
-        click.option("--picture", metavar="FILE", help="Draw it as a .png or .svg file too."),
+        PICTURE_OPTION,
         QUIET_OPTION,
         JSON_OPTION,
     )
@@ -237,6 +243,48 @@ def similarity(files: tuple[str, ...], picture: str | None, as_json: bool, **fla
         read_judgements(path)
     model, static = load_both(**flags)
     show(probe_similarity(model, files, static), picture, as_json)
+
+
+@probe.command(cls=ModelCommand)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Take no more than N pairs of each paradigm, from all over it.",
+)
+@language_model_options
+@PICTURE_OPTION
+@QUIET_OPTION
+@JSON_OPTION
+def blimp(
+    files: tuple[str, ...],
+    pairs: int | None,
+    picture: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Grammar: how often the right one of two sentences is the likelier one.
+
+    FILE has BLiMP's minimal pairs as JSON lines: a file for each paradigm, one for all, or their
+    folder. Accuracy is by the log probability of the whole sentence, read forward, backward, and
+    the sum of both; a tie counts one half. Every sentence starts from zeros.
+
+    A row is the mean of its paradigms; --json has each of them.
+
+    \b
+    Example:
+      elmo probe blimp blimp/data --pairs 100
+    """
+    from elmokit.analysis.probes.files.minimal_pairs import read_minimal_pairs
+    from elmokit.analysis.probes.minimal_pairs import probe_minimal_pairs
+
+    check_picture(picture)
+    found = read_minimal_pairs(files)
+    language_model = load_language_model(**flags)
+    with Sentences("scoring", flags["quiet"]) as progress:
+        report = probe_minimal_pairs(language_model, found, pairs, progress)
+    show(report, picture, as_json)
 
 
 def load_both(static: str | None, **flags: Any) -> tuple[Embedder, StaticVectors | None]:

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from analysis.probes.small_texts import conllu, write, write_senses
+from analysis.probes.small_texts import conllu, minimal_pair, write, write_senses
+from small_language_models import write_language_model
 from small_models import small_bilm
 from static.small_vectors import small_vectors
 
@@ -93,6 +94,35 @@ def test_similarity_is_of_layer_0(elmo, model, tmp_path):
     assert out.splitlines()[1].endswith("3 pairs")
 
 
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    lines = [minimal_pair("The cat sat.", "Cat the sat.", f"p_{n % 2}") for n in range(6)]
+    return str(write(tmp_path / "blimp.jsonl.gz", "".join(lines)))
+
+
+def test_minimal_pairs_have_a_row_for_each_phenomenon(elmo, pairs, tmp_path):
+    model, picture = write_language_model(tmp_path / "model"), tmp_path / "a.svg"
+    flags = ["--model", model, "--pairs", "2", "--threads", "1"]
+    code, out, err = elmo("probe", "blimp", pairs, *flags, "--quiet")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].split()[-3:] == ["forward", "backward", "sum"]
+    rows = rows_of(out)
+    assert list(rows) == ["islands", "syntax (field)", "all"]
+    assert rows["all"][-1] == "2 paradigms, 4 pairs"
+    code, out, _ = elmo("probe", "blimp", pairs, *flags, "--json", "--picture", str(picture))
+    report = json.loads(out)
+    assert (code, picture.is_file()) == (0, True)
+    assert [one["pairs"] for one in report["paradigms"]] == [2, 2]
+    shown = [f"{100 * score:.1f}" for score in report["scores"]["all"].values()]
+    assert shown == rows["all"][:-1]
+
+
+def test_minimal_pairs_need_a_softmax(elmo, model, pairs):
+    code, out, err = elmo("probe", "blimp", pairs, *model[:2])
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"elmo: {model[1]}: this model has no softmax")
+
+
 def test_bad_files_are_one_line_before_the_model_is_loaded(elmo, tags, senses, tmp_path):
     nowhere = ["--model", str(tmp_path / "nowhere")]
     bad = write(tmp_path / "bad.conllu", conllu("a/DET") + "2\tb\n")
@@ -105,6 +135,10 @@ def test_bad_files_are_one_line_before_the_model_is_loaded(elmo, tags, senses, t
     code, _, err = elmo("probe", "similarity", str(tmp_path / "pairs.txt"), *nowhere)
     assert (code, err.count("\n")) == (1, 1)
     assert "pairs.txt: cannot be read" in err
+    bad = write(tmp_path / "bad.jsonl", minimal_pair("A.", "B.") + "{}\n")
+    code, _, err = elmo("probe", "blimp", str(bad), *nowhere)
+    assert (code, err.count("\n")) == (1, 1)
+    assert f"{bad}, line 2: has no 'sentence_good'" in err
 
 
 def test_a_picture_that_cannot_be_written_is_told_first(elmo, tags, tmp_path):

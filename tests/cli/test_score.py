@@ -99,7 +99,7 @@ def test_a_model_without_a_softmax_is_one_line(elmo, text, tmp_path):
     write_model(tmp_path / "bare", SavedModel(bilm.config, bilm.state_dict(), tokenizer="default"))
     code, out, err = elmo("score", text, "--model", str(tmp_path / "bare"))
     assert (code, out) == (1, "")
-    assert err.startswith("elmo: this model has no softmax")
+    assert err.startswith(f"elmo: {tmp_path / 'bare'}: this model has no softmax")
     assert err.count("\n") == 1
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from analysis.probes.small_texts import INDEX, SEMCOR, conllu, write, write_senses
+from analysis.probes.small_texts import INDEX, SEMCOR, conllu, minimal_pair, write, write_senses
 from small_language_models import write_language_model
 from small_models import small_bilm
 from static.small_vectors import small_vectors
@@ -35,6 +35,7 @@ def data(tmp_path: Path) -> Path:
         write(tmp_path / "wsd" / f"semcor3.{part}.tsv.gz", text)
     for part in TREEBANK:
         write(tmp_path / "ud-ewt" / f"en_ewt-ud-{part}.conllu.gz", conllu(*["a/DET b/NOUN"] * 9))
+    write(tmp_path / "blimp" / "blimp.jsonl.gz", minimal_pair("The cat sat.", "Cat the sat."))
     write(tmp_path / "wordsim" / "EN-toy.txt", "dog cat 7\nking queen 8\ncar banana 1\n")
     return tmp_path
 
@@ -43,13 +44,14 @@ def test_every_probe_has_a_table_and_all_are_in_one_file(data, tmp_path, capsys)
     model = write_language_model(tmp_path / "model")
     options = ["--model", model, "--data", str(data), "--static", "none"]
     output, picture = tmp_path / "probes.json", tmp_path / "probes.svg"
-    probes = ["pos", "wsd", "nearest", "similarity"]
+    probes = ["pos", "wsd", "nearest", "similarity", "blimp"]
     main([*probes, *options, "--json", str(output), "--picture", str(picture)])
     out = capsys.readouterr().out
     reports = json.loads(output.read_text())["reports"]
     names = ["part of speech", "word sense", "nearest occurrence", "word similarity"]
+    names.append("minimal pairs")
     assert [report["probe"] for report in reports] == names
-    assert [f"| {name}: " in out for name in names] == [True] * 4
+    assert [f"| {name}: " in out for name in names] == [True] * 5
     assert "`python -m runs.probe_english_small pos wsd" in out
     assert picture.is_file()
 

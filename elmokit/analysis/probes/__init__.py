@@ -1,1 +1,1 @@
-"""What each layer knows: parts of speech, word senses, how alike words are."""
+"""What each layer knows of words, and what both directions know of grammar."""

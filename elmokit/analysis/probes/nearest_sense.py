@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ MOST_OF_A_WORD = 200
 TIE = 1e-5
 """Cosines no farther apart than this are equal: layer 0 differs by float noise."""
 
+Item = TypeVar("Item")
 Truth = NDArray[np.bool_]
 Shares = NDArray[np.float64]
 
@@ -137,11 +138,11 @@ def folded(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.casefold() for word in words)
 
 
-def evenly(places: list[Place], most: int) -> list[Place]:
-    """No more than `most` of some places, from all over them."""
-    if len(places) <= most:
-        return places
-    return [places[number * len(places) // most] for number in range(most)]
+def evenly(items: list[Item], most: int) -> list[Item]:
+    """No more than `most` of some items, from all over them."""
+    if len(items) <= most:
+        return items
+    return [items[number * len(items) // most] for number in range(most)]
 
 
 def is_ambiguous(places: Sequence[Place]) -> bool:

@@ -1,8 +1,9 @@
-"""Small annotated texts: CoNLL-U, SemCor, a test set of senses, WordNet's index."""
+"""Small annotated texts: CoNLL-U, SemCor, a test set of senses, WordNet's index, BLiMP."""
 
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 SEMCOR = """\
@@ -66,3 +67,17 @@ def write_senses(folder: Path) -> None:
     for name in ("semeval2007", "senseval2"):
         write(folder / "tests" / f"{name}.data.xml.gz", TEST_DATA)
         write(folder / "tests" / f"{name}.gold.key.txt.gz", TEST_KEYS)
+
+
+def minimal_pair(
+    good: str,
+    bad: str,
+    paradigm: str = "island_1",
+    phenomenon: str = "islands",
+    field: str = "syntax",
+    **more: object,
+) -> str:
+    """A line of BLiMP."""
+    values = {"sentence_good": good, "sentence_bad": bad, "field": field}
+    values |= {"linguistics_term": phenomenon, "UID": paradigm}
+    return json.dumps(values | more) + "\n"
