@@ -44,6 +44,14 @@ def threads_used(rows: int = FEWEST_ROWS, runs: int = 2, weight: int = LARGE) ->
     return set(run_each([name_of_thread] * runs, rows, CPU, weight))
 
 
+def cores_of_a_later_thread() -> int:
+    seen: list[int] = []
+    later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    later.start()
+    later.join()
+    return seen[0]
+
+
 def meet(barrier: threading.Barrier) -> int:
     return barrier.wait(timeout=10)
 
@@ -59,11 +67,7 @@ def test_the_runs_go_on_at_the_same_time_with_one_core_each():
 def test_the_caller_and_later_threads_keep_their_cores():
     both_directions.threads.cache_clear()
     run_each([name_of_thread] * 2, FEWEST_ROWS, CPU, LARGE)
-    seen = []
-    later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
-    later.start()
-    later.join()
-    assert [torch.get_num_threads(), *seen] == [2, 2]
+    assert [torch.get_num_threads(), cores_of_a_later_thread()] == [2, 2]
 
 
 @torch.no_grad()
@@ -71,11 +75,7 @@ def test_later_threads_keep_their_cores_though_all_threads_are_first_made_by_a_r
     both_directions.threads.cache_clear()
     both_directions.thread_apart.cache_clear()
     run_apart(lambda: threads_used(weight=SMALL), 1, CPU, SMALL)
-    seen = []
-    later = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
-    later.start()
-    later.join()
-    assert [torch.get_num_threads(), *seen] == [2, 2]
+    assert [torch.get_num_threads(), cores_of_a_later_thread()] == [2, 2]
 
 
 @torch.no_grad()
