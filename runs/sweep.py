@@ -1,10 +1,16 @@
-"""Try variants of a recipe, each for the same time of one processor, and print what they reach.
+"""Try variants of a recipe, each for the same time by the clock, and print what they reach.
 
-    python -m runs.sweep runs/modern.toml --train TEXT --valid TEXT --seconds 180 \
+    python -m runs.sweep runs/modern.toml --train TEXT --valid TEXT --minutes 15 --blimp BLIMP \
         "training.learning_rate=0.001" "training.rows=128 training.unroll=35"
 
-Each further argument is one variant: settings separated by blanks; "" is the recipe itself. The
-time is that of the processor, not of the clock, so that variants may run beside other work.
+Each further argument is one variant: settings separated by blanks; "" is the recipe itself. They
+run one after the other, each in a process of its own, so the machine should do nothing else. First
+a step is measured, then the whole schedule is laid into the time. `--start` names a model whose
+weights, vocabulary and sizes all variants start from.
+
+Columns: words per second; held-out perplexity from zeros and carried from sentence to sentence; the
+nats of a sentence's first word from zeros; the percentage of BLiMP's pairs that are right by the
+sum of both directions.
 """
 
 from __future__ import annotations
@@ -15,67 +21,103 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-STEPS_TO_MEASURE = (2, 18)
+from benchmarks.machine import describe
+
+STEPS_TO_MEASURE = (10, 60)
+COLUMNS = ("words/s", "steps", "words", "zeros", "carried", "first word", "BLiMP")
 
 
-def train(recipe: str, settings: dict[str, Any], steps: int) -> dict[str, Any]:
-    """Train for some steps in a new folder; give the result and the seconds it took."""
-    from elmokit.pretraining.config import read_run
-    from elmokit.pretraining.pretrain import pretrain
+class Sweep:
+    """What all variants have in common."""
 
-    with tempfile.TemporaryDirectory() as folder:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        from elmokit.formats.models import read_model
+
+        self.recipe, self.seconds = arguments.recipe, 60 * arguments.minutes
+        self.valid, self.blimp = arguments.valid, arguments.blimp
+        self.pairs, self.keep = arguments.pairs, arguments.keep
+        self.common: dict[str, Any] = {"corpus.train": arguments.train}
+        self.start = read_model(arguments.start) if arguments.start else None
+
+    def train(self, settings: dict[str, Any], steps: int, folder: str) -> dict[str, Any]:
+        """Train for some steps in a new folder; give the result and the seconds it took."""
+        from elmokit.pretraining.config import read_run
+        from elmokit.pretraining.pretrain import pretrain
+
         lengths = {"training.steps": steps, "training.epochs": None, "output": folder}
-        quiet = {"logging.validate_every": steps, "logging.every": steps}
-        result = pretrain(read_run(recipe, settings | lengths | quiet), processes=1)
-    assert result is not None
-    return result.to_dict()
+        quiet = {"logging.every": steps, "corpus.valid": None}
+        config = read_run(self.recipe, self.common | settings | lengths | quiet)
+        started = time.monotonic()
+        result = pretrain(config, initial=self.start)
+        assert result is not None
+        return {**result.to_dict(), "clock": time.monotonic() - started}
+
+    def run(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Measure a step, then train for as many as fit into the time, and measure the model."""
+        clocks = []
+        for steps in (1, *STEPS_TO_MEASURE):  # the first prepares the text, and warms up
+            with tempfile.TemporaryDirectory() as folder:
+                clocks.append(self.train(settings, steps, folder)["clock"])
+        few, many = STEPS_TO_MEASURE
+        # The difference, since opening the text and writing the model take their time once.
+        per_step = (clocks[2] - clocks[1]) / (many - few)
+        with tempfile.TemporaryDirectory() as folder:
+            place = str(self.keep or folder)
+            result = self.train(settings, max(1, round(self.seconds / per_step)), place)
+            return {**result, **self.measure(result["model"])}
+
+    def measure(self, model: str) -> dict[str, float]:
+        """What a model has learnt."""
+        from elmokit.analysis.probes.files.minimal_pairs import read_minimal_pairs
+        from elmokit.analysis.probes.minimal_pairs import probe_minimal_pairs
+        from elmokit.language_model import LanguageModel
+        from elmokit.text.corpus import find_files, read_sentences
+
+        language_model = LanguageModel.load(model)
+        sentences = list(read_sentences(find_files(self.valid)))
+        found = {
+            "zeros": language_model.perplexity(sentences).mean,
+            "carried": language_model.perplexity(sentences, "carry").mean,
+            "first_word": first_word(language_model, sentences),
+        }
+        if self.blimp:
+            report = probe_minimal_pairs(
+                language_model, read_minimal_pairs(self.blimp), most=self.pairs
+            )
+            score = report.scores["all"][-1]
+            assert score is not None  # there are pairs
+            found["blimp"] = 100 * score
+        return found
 
 
-def run_variant(recipe: str, settings: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Measure a step, then train for as many as fit into the time."""
-    import torch
-
-    torch.set_num_threads(1)
-    train(recipe, settings | {"corpus.valid": None}, 1)  # prepares the text, warms up
-    few, many = (seconds_of(recipe, settings, steps) for steps in STEPS_TO_MEASURE)
-    # The difference, since opening the text and writing the model take their time once.
-    per_step = (many - few) / (STEPS_TO_MEASURE[1] - STEPS_TO_MEASURE[0])
-    result = train(recipe, settings, max(1, round(seconds / per_step)))
-    return {"per_step": per_step, **result}
+def first_word(language_model: Any, sentences: Iterable[Sequence[str]]) -> float:
+    """Nats that the first word of a sentence costs from zeros, on average."""
+    starts = [sentence[:1] for sentence in sentences if sentence]
+    return -sum(float(score.forward[0]) for score in language_model.score(starts)) / len(starts)
 
 
-def seconds_of(recipe: str, settings: dict[str, Any], steps: int) -> float:
-    """Seconds of the processor that some steps take, and what comes before and after them."""
-    started = time.process_time()
-    train(recipe, settings | {"corpus.valid": None}, steps)
-    return time.process_time() - started
-
-
-def run_apart(arguments: argparse.Namespace, variant: str) -> dict[str, Any]:
+def run_apart(variant: str) -> dict[str, Any]:
     """Run one variant in a process of its own."""
-    command = [sys.executable, "-m", "runs.sweep", arguments.recipe, "--one", variant]
-    command += ["--seconds", str(arguments.seconds)]
-    for name in ("train", "valid"):
-        for pattern in getattr(arguments, name):
-            command += [f"--{name}", pattern]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [sys.executable, "-m", "runs.sweep", *sys.argv[1:], "--one", variant]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    lines = done.stdout.splitlines()
+    return json.loads(lines[-1]) if not done.returncode else {"error": "failed, see above"}
 
 
 def row(variant: str, result: dict[str, Any]) -> str:
     """One line of the table."""
-    name = variant or "the recipe itself"
+    name = f"`{variant}`" if variant else "the recipe itself"
     if "error" in result:
         return f"| {name} | {result['error']} |"
-    perplexity = result["perplexity"]
+    blimp = f"{result['blimp']:.1f}" if "blimp" in result else ""
     return (
-        f"| {name} | {result['steps']:,} | {result['words']:,} | {perplexity['forward']:.1f} "
-        f"| {perplexity['backward']:.1f} | {perplexity['mean']:.1f} |"
+        f"| {name} | {result['words'] / result['seconds']:,.0f} | {result['steps']:,} "
+        f"| {result['words']:,} | {result['zeros']:.1f} | {result['carried']:.1f} "
+        f"| {result['first_word']:.2f} | {blimp} |"
     )
 
 
@@ -85,23 +127,24 @@ def main() -> None:
     parser.add_argument("recipe")
     parser.add_argument("variants", nargs="*", default=[""])
     parser.add_argument("--train", action="append", default=[])
-    parser.add_argument("--valid", action="append", default=[])
-    parser.add_argument("--seconds", type=float, default=180.0, help="of a processor, for each")
-    parser.add_argument("--processes", type=int, default=2, help="variants at a time")
+    parser.add_argument("--valid", action="append", required=True)
+    parser.add_argument("--minutes", type=float, default=15.0, help="of training, for each")
+    parser.add_argument("--start", help="a model to start from")
+    parser.add_argument("--blimp", action="append", default=[])
+    parser.add_argument("--pairs", type=int, default=50, help="of each of BLiMP's paradigms")
+    parser.add_argument("--keep", type=Path, help="a new folder for the run of a single variant")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_intermixed_args()
     if arguments.one is not None:
         from elmokit.settings import parse_setting
 
         settings = dict(map(parse_setting, arguments.one.split()))
-        settings |= {"corpus.train": arguments.train, "corpus.valid": arguments.valid}
-        print(json.dumps(run_variant(arguments.recipe, settings, arguments.seconds)))
+        print(json.dumps(Sweep(arguments).run(settings)))
         return
-    print("| variant | steps | words | forward | backward | mean |\n|---|---|---|---|---|---|")
-    with ThreadPoolExecutor(arguments.processes) as pool:
-        results = pool.map(lambda variant: run_apart(arguments, variant), arguments.variants)
-        for variant, result in zip(arguments.variants, results, strict=True):
-            print(row(variant, result), flush=True)
+    print(f"{describe()}; {arguments.minutes:g} minutes each\n")
+    print("| variant | " + " | ".join(COLUMNS) + " |\n" + "|---" * (len(COLUMNS) + 1) + "|")
+    for variant in arguments.variants:
+        print(row(variant, run_apart(variant)), flush=True)
 
 
 if __name__ == "__main__":

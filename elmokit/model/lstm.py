@@ -82,11 +82,20 @@ class LSTMLayer(nn.Module):
             nn.init.xavier_uniform_(self.projection_weight)
 
     def forward(
-        self, inputs: Tensor, step_sizes: list[int], state: LayerState, precision: Precision
+        self,
+        inputs: Tensor,
+        step_sizes: list[int],
+        state: LayerState,
+        precision: Precision,
+        carried: Tensor | None = None,
     ) -> tuple[Tensor, LayerState]:
-        """Read packed inputs (tokens, token_size); give outputs (tokens, token_size) and state."""
-        if torch.is_grad_enabled() and self.needs_gradients(inputs, state):
-            return self.run_with_gradients(inputs, step_sizes, state, precision)
+        """Read packed inputs (tokens, token_size); give outputs (tokens, token_size) and state.
+
+        Tokens whose `carried` (tokens,) is 0 are read from zeros, whatever was read before.
+        """
+        wants_gradients = torch.is_grad_enabled() and self.needs_gradients(inputs, state)
+        if wants_gradients or carried is not None:
+            return self.run_with_gradients(inputs, step_sizes, state, precision, carried)
         with torch.no_grad():
             return self.run(inputs, step_sizes, state, self.products(precision))
 
@@ -149,7 +158,12 @@ class LSTMLayer(nn.Module):
         return tanh_(cell.clone()).mul_(output_gate)
 
     def run_with_gradients(
-        self, inputs: Tensor, step_sizes: list[int], state: LayerState, precision: Precision
+        self,
+        inputs: Tensor,
+        step_sizes: list[int],
+        state: LayerState,
+        precision: Precision,
+        carried: Tensor | None,
     ) -> tuple[Tensor, LayerState]:
         """The same steps for autograd."""
         watch_optimisers()
@@ -167,6 +181,7 @@ class LSTMLayer(nn.Module):
             weights,
             Clips(self.cell_clip, self.output_clip),
             torch.bfloat16 if in_bfloat16 else None,
+            carried,
         )
         return outputs, LayerState(*after)
 
@@ -217,16 +232,18 @@ class LSTMStack(nn.Module):
         state: LSTMState,
         precision: Precision = "exact",
         dropout: float = 0.0,
+        carried: Tensor | None = None,
     ) -> tuple[list[Tensor], LSTMState]:
         """Read packed tokens (tokens, token_size); give each layer's outputs, and the state.
 
-        Dropout is of every layer's input; the residual adds the input that is left of it.
+        Dropout is of every layer's input; the residual adds the input that is left of it. Tokens
+        whose `carried` (tokens,) is 0 are read from zeros, whatever was read before.
         """
         outputs, states = [], []
         for depth, layer in enumerate(self.layers):
             inputs = functional.dropout(inputs, dropout) if dropout else inputs
             before = LayerState(state.cells[depth], state.outputs[depth])
-            layer_output, after = layer(inputs, step_sizes, before, precision)
+            layer_output, after = layer(inputs, step_sizes, before, precision, carried)
             # The residual stands outside the recurrence, and the first layer has none.
             if self.config.skip_connections and depth > 0:
                 layer_output = layer_output + inputs

@@ -53,12 +53,14 @@ def run_layer(
     weights: LSTMWeights,
     clips: Clips,
     dtype: torch.dtype | None = None,
+    carried: Tensor | None = None,
 ) -> PackedOutputs:
     """Read packed inputs (tokens, token_size), in a way that gradients can pass back through.
 
     `dtype` is that of the matrix products; None, and everything else, is that of the inputs.
+    `carried` (tokens,) is 0 for tokens that are read from zeros, else 1; None for all ones.
     """
-    results = LayerFunction.apply(inputs, cell, output, *weights, step_sizes, clips, dtype)  # type: ignore[no-untyped-call]
+    results = LayerFunction.apply(inputs, cell, output, *weights, step_sizes, clips, dtype, carried)  # type: ignore[no-untyped-call]
     return PackedOutputs(*results)
 
 
@@ -78,6 +80,7 @@ class LayerFunction(torch.autograd.Function):
         step_sizes: list[int],
         clips: Clips,
         dtype: torch.dtype | None,
+        carried: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run the steps, keeping what the gradient needs: gates, cells, and their tanh."""
         product = MixedProduct(inputs.dtype, dtype or inputs.dtype)
@@ -91,8 +94,12 @@ class LayerFunction(torch.autograd.Function):
         step_cell, step_output = cell, output
         for step in steps_of(step_sizes):
             size = step.stop - step.start
-            product.add_to(gates[step], step_output[:size], recurrent)
-            update_cell(gates[step], step_cell[:size], cells[step], clips.cell)
+            step_cell, step_output = step_cell[:size], step_output[:size]
+            if carried is not None:
+                step_cell = step_cell * carried[step, None]
+                step_output = step_output * carried[step, None]
+            product.add_to(gates[step], step_output, recurrent)
+            update_cell(gates[step], step_cell, cells[step], clips.cell)
             hidden = tanh_(tanh_cells[step].copy_(cells[step])) * output_gate(gates[step])
             product.write_to(outputs[step], hidden, projection)
             if clips.output is not None:
@@ -101,7 +108,7 @@ class LayerFunction(torch.autograd.Function):
             last_cell[:size], last_output[:size] = step_cell, step_output
         ctx.save_for_backward(
             inputs, cell, output, input_weight, recurrent_weight, projection_weight,
-            gates, cells, tanh_cells, outputs,
+            gates, cells, tanh_cells, outputs, carried,
         )  # fmt: skip
         ctx.step_sizes, ctx.clips, ctx.product = step_sizes, clips, product
         return outputs, last_cell, last_output
@@ -111,7 +118,7 @@ class LayerFunction(torch.autograd.Function):
     def backward(ctx: Any, d_outputs: Tensor, d_cell: Tensor, d_output: Tensor) -> Any:
         """Walk the steps back, then multiply out the gradients of all tokens at once."""
         (inputs, cell, output, input_weight, recurrent_weight, projection_weight,
-         gates, cells, tanh_cells, outputs) = ctx.saved_tensors  # fmt: skip
+         gates, cells, tanh_cells, outputs, carried) = ctx.saved_tensors  # fmt: skip
         product: MixedProduct = ctx.product
         recurrent = product.prepare(recurrent_weight)
         projection = None if projection_weight is None else product.prepare(projection_weight)
@@ -125,15 +132,21 @@ class LayerFunction(torch.autograd.Function):
             clip_gradient(d_outputs[step], outputs[step], ctx.clips.output)
             d_hidden = product.times(d_outputs[step], projection)
             old_cell = cell[:size] if before is None else cells[before][:size]
+            if carried is not None:
+                old_cell = old_cell * carried[step, None]
             step_gradient(
                 d_gates[step], d_cell[:size], d_hidden,
                 gates[step], cells[step], tanh_cells[step], old_cell, ctx.clips.cell,
             )  # fmt: skip
             product.write_to(d_output[:size], d_gates[step], recurrent)
+            if carried is not None:
+                d_cell[:size] *= carried[step, None]
+                d_output[:size] *= carried[step, None]
         d_gates_t = product.prepare(d_gates.t())
-        d_weights = product.times(
-            d_gates_t, torch.cat([inputs, previous_outputs(output, outputs, steps)], dim=1)
-        )
+        previous = previous_outputs(output, outputs, steps)
+        if carried is not None:
+            previous = previous * carried[:, None]
+        d_weights = product.times(d_gates_t, torch.cat([inputs, previous], dim=1))
         d_input_weight, d_recurrent_weight = d_weights.chunk(2, dim=1)
         d_inputs = None
         if ctx.needs_input_grad[0]:
@@ -143,7 +156,7 @@ class LayerFunction(torch.autograd.Function):
             d_projection = product.times(d_outputs.t(), output_gate(gates) * tanh_cells)
         return (
             d_inputs, d_cell, d_output, d_input_weight, d_recurrent_weight, d_gates.sum(0),
-            d_projection, None, None, None,
+            d_projection, None, None, None, None,
         )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import count
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from elmokit.text.characters import character_ids
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 Ids = NDArray[np.int32]
+Number = TypeVar("Number", np.int32, np.bool_)
 FORWARD, BACKWARD = 0, 1
 LONGEST_SENTENCE = 256
 """In mode `sentence`, gradients pass through whole sentences; longer ones are read in pieces."""
@@ -36,6 +38,7 @@ class Side(NamedTuple):
 
     inputs: Tensor  # (tokens,) rows of Batch.words
     targets: Tensor  # (tokens,) ids of the softmax
+    carried: Tensor | None = None  # (tokens,) False where it is read from zeros; None: nowhere
 
 
 class Batch(NamedTuple):
@@ -55,6 +58,7 @@ class Rows(NamedTuple):
     inputs: Ids  # (rows, steps), BORDER for a sentence's marker
     targets: Ids  # (rows, steps)
     lengths: NDArray[np.int64]  # (rows,), never rising
+    carried: NDArray[np.bool_] | None = None  # (rows, steps)
 
 
 class Words(NamedTuple):
@@ -84,8 +88,8 @@ class Words(NamedTuple):
         begin, end = self.markers
         return Batch(
             words=torch.from_numpy(self.model_ids(distinct_words)),
-            forward=Side(torch.from_numpy(forward_rows), self.targets(forward, end)),
-            backward=Side(torch.from_numpy(backward_rows), self.targets(backward, begin)),
+            forward=self.side(forward, forward_rows, end),
+            backward=self.side(backward, backward_rows, begin),
             step_sizes=step_sizes(forward.lengths),
             tokens_in_all=tokens_in_all,
             words_in_all=words_in_all,
@@ -100,6 +104,13 @@ class Words(NamedTuple):
         # Row 0 of a word-input model's table is padding.
         return np.concatenate([self.markers, self.target_ids[words]]).astype(np.int64) + 1
 
+    def side(self, rows: Rows, inputs: NDArray[np.int64], marker: int) -> Side:
+        """One direction, packed: rows of Batch.words, and what they are to predict."""
+        carried = None
+        if rows.carried is not None:
+            carried = torch.from_numpy(pack(rows.carried, rows.lengths))
+        return Side(torch.from_numpy(inputs), self.targets(rows, marker), carried)
+
     def targets(self, rows: Rows, marker: int) -> Tensor:
         """Softmax ids of the targets, packed; a border is this direction's closing marker."""
         targets = pack(rows.targets, rows.lengths)
@@ -107,7 +118,7 @@ class Words(NamedTuple):
         return torch.from_numpy(ids.astype(np.int64))
 
 
-def pack(rows: Ids, lengths: NDArray[np.int64]) -> Ids:
+def pack(rows: NDArray[Number], lengths: NDArray[np.int64]) -> NDArray[Number]:
     """Rows (rows, steps) step by step, without their padding: (tokens,)."""
     mask = np.arange(rows.shape[1])[:, None] < lengths
     return rows.T[mask]
@@ -272,15 +283,27 @@ class StreamReader(Reader):
                 [[Stream(self, direction, row, places[row]) for row in p] for p in self.parts]
             )
         tokens = self.training.rows * unroll
-        while True:
+        for number in count(start):
+            resets = self.resets(number)
             batch = []
-            for forward, backward in zip(*streams, strict=True):
+            for part, forward, backward in zip(self.parts, *streams, strict=True):
                 rows = [read_rows(side, unroll) for side in (forward, backward)]
+                if self.training.reset_state:
+                    rows = [
+                        side._replace(carried=(side.inputs != BORDER) | ~chosen[part])
+                        for side, chosen in zip(rows, resets, strict=True)
+                    ]
                 words = int((rows[FORWARD].targets != BORDER).sum())
                 # Parts read alike: the whole is estimated from one of them.
                 in_all = words * self.training.rows // len(forward)
                 batch.append(self.words.batch(rows[FORWARD], rows[BACKWARD], tokens, in_all))
             yield batch
+
+    def resets(self, number: int) -> NDArray[np.bool_]:
+        """Where batch `number` reads from zeros if a sentence begins: (directions, rows, steps)."""
+        shape = (2, self.training.rows, self.training.unroll)
+        drawn = np.random.default_rng([self.training.seed, number]).random(shape)
+        return drawn < self.training.reset_state
 
 
 def lengths_of(blocks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -90,6 +90,8 @@ class TrainingConfig:
     """Words that gradients pass back through; in mode `sentence` no more than a factor."""
     mode: Mode = "stream"
     """`stream`: endless text in each row, states carried. `sentence`: each starts from zeros."""
+    reset_state: float = 0.0
+    """In mode `stream`: the share of sentences that are read from zeros, as an `Embedder` reads."""
     accumulate: int = 1
     """Parts that a batch is computed in, to save memory; must divide the rows."""
     epochs: float | None = None
@@ -134,6 +136,7 @@ class TrainingConfig:
         for name in ("rows", "unroll", "accumulate"):
             check_size(name, getattr(self, name))
         check_choice("mode", self.mode, get_args(Mode))
+        check_number("reset_state", self.reset_state, below=1.0)
         check_choice("optimiser", self.optimiser, get_args(Optimiser))
         check_choice("schedule", self.schedule, get_args(Schedule))
         check_choice("precision", self.precision, get_args(TrainingPrecision))

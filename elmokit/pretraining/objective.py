@@ -73,7 +73,8 @@ class Objective(nn.Module):
         # embedding, not an index: its gradient adds up a word's occurrences many times faster.
         inputs = functional.embedding(side.inputs.to(token_vectors.device), token_vectors)
         precision: Precision = "fast" if self.wants_bfloat16 else "exact"
-        layers, after = lstm(inputs, step_sizes, state, precision, self.dropout)
+        carried = None if side.carried is None else side.carried.to(inputs)
+        layers, after = lstm(inputs, step_sizes, state, precision, self.dropout, carried)
         return functional.dropout(layers[-1], self.dropout), after
 
     def loss(

@@ -73,13 +73,25 @@ def random_layer(
     return layer
 
 
-def plain_steps(layer: Layer, step_sizes: list[int], clips: Clips) -> PackedOutputs:
+def some_carried(step_sizes: list[int]) -> Tensor:
+    """Every third token, and the first of each of the first two steps, from zeros: (tokens,)."""
+    carried = torch.ones(sum(step_sizes), dtype=torch.float64)
+    carried[[0, *step_sizes[:1]]] = 0
+    carried[::3] = 0
+    return carried
+
+
+def plain_steps(
+    layer: Layer, step_sizes: list[int], clips: Clips, carried: Tensor | None = None
+) -> PackedOutputs:
     """The equations, one row and one step at a time, left to autograd."""
     cells, lasts = list(layer.cell), list(layer.output)
     outputs = []
     start = 0
     for size in step_sizes:
         for row in range(size):
+            if carried is not None and not carried[start + row]:
+                cells[row], lasts[row] = 0 * cells[row], 0 * lasts[row]
             gates = layer.bias + layer.input_weight @ layer.inputs[start + row]
             i, f, o, j = (gates + layer.recurrent_weight @ lasts[row]).chunk(4)
             cell = i.sigmoid() * j.tanh() + f.sigmoid() * cells[row]
@@ -94,9 +106,11 @@ def plain_steps(layer: Layer, step_sizes: list[int], clips: Clips) -> PackedOutp
     return PackedOutputs(torch.stack(outputs), torch.stack(cells), torch.stack(lasts))
 
 
-def fast_steps(layer: Layer, step_sizes: list[int], clips: Clips) -> PackedOutputs:
+def fast_steps(
+    layer: Layer, step_sizes: list[int], clips: Clips, carried: Tensor | None = None
+) -> PackedOutputs:
     return run_layer(
-        layer.inputs, step_sizes, layer.cell, layer.output, layer.weights, clips, dtype=None
+        layer.inputs, step_sizes, layer.cell, layer.output, layer.weights, clips, None, carried
     )
 
 
@@ -114,11 +128,12 @@ def assert_same_gradients(
     step_sizes: list[int],
     clips: Clips,
     loss: Callable[[PackedOutputs], Tensor] = everything,
+    carried: Tensor | None = None,
 ) -> None:
     leaves = layer.differentiable()
-    found = torch.autograd.grad(loss(fast_steps(layer, step_sizes, clips)), leaves)
+    found = torch.autograd.grad(loss(fast_steps(layer, step_sizes, clips, carried)), leaves)
     expected = torch.autograd.grad(
-        loss(plain_steps(layer, step_sizes, clips)), leaves, materialize_grads=True
+        loss(plain_steps(layer, step_sizes, clips, carried)), leaves, materialize_grads=True
     )
     for one, other in zip(found, expected, strict=True):
         assert_exact(one, other)
@@ -127,14 +142,36 @@ def assert_same_gradients(
 @pytest.mark.parametrize("has_projection", [True, False])
 @pytest.mark.parametrize("clips", CLIPS)
 @pytest.mark.parametrize("step_sizes", STEPS.values(), ids=STEPS.keys())
+@pytest.mark.parametrize("carries", [True, False], ids=["carried", "some from zeros"])
 def test_results_and_all_gradients_are_those_of_plain_autograd(
-    step_sizes: list[int], clips: Clips, has_projection: bool
+    step_sizes: list[int], clips: Clips, has_projection: bool, carries: bool
 ) -> None:
     layer = random_layer(step_sizes, has_projection)
-    found, expected = fast_steps(layer, step_sizes, clips), plain_steps(layer, step_sizes, clips)
-    for one, other in zip(found, expected, strict=True):
+    carried = None if carries else some_carried(step_sizes)
+    found = fast_steps(layer, step_sizes, clips, carried)
+    for one, other in zip(found, plain_steps(layer, step_sizes, clips, carried), strict=True):
         assert_exact(one, other)
-    assert_same_gradients(layer, step_sizes, clips)
+    assert_same_gradients(layer, step_sizes, clips, carried=carried)
+
+
+def test_token_read_from_zeros_does_not_know_what_was_read_before() -> None:
+    layer = random_layer([2, 2, 2])
+    carried = torch.tensor([1.0, 1, 0, 1, 1, 1], dtype=torch.float64)
+    found = fast_steps(layer, [2, 2, 2], NO_CLIPS, carried)
+    zeros = layer._replace(
+        inputs=layer.inputs[2:],
+        cell=torch.zeros_like(layer.cell),
+        output=torch.zeros_like(layer.output),
+    )
+    from_zeros, as_ever = (
+        fast_steps(zeros, [2, 2], NO_CLIPS),
+        fast_steps(layer, [2, 2, 2], NO_CLIPS),
+    )
+    assert_exact(found.outputs[[2, 4]], from_zeros.outputs[[0, 2]])
+    assert torch.equal(found.outputs[[0, 1, 3, 5]], as_ever.outputs[[0, 1, 3, 5]])
+    (gradient,) = torch.autograd.grad(found.outputs[4].sum(), layer.inputs)
+    assert not gradient[:2].any()
+    assert gradient[2].all()
 
 
 @pytest.mark.parametrize("part", PackedOutputs._fields)

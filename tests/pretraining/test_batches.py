@@ -37,6 +37,11 @@ MARKS = {257: BEGIN, 258: END}
 
 VOCABULARY = Vocabulary([BEGIN, END, UNKNOWN, "the", "cat", "sat", "w1", "w2", "w3", "w5", "w7"])
 READERS: dict[str, type[Reader]] = {"stream": StreamReader, "sentence": SentenceReader}
+WAYS: list[dict[str, Any]] = [
+    {"mode": "stream"},
+    {"mode": "stream", "reset_state": 0.4},
+    {"mode": "sentence"},
+]
 
 quick = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 
@@ -108,10 +113,11 @@ def decode(ids: list[int]) -> str:
 
 
 class Row(NamedTuple):
-    """What one row reads in one direction, and what it is to predict."""
+    """What one row reads in one direction, what it is to predict, and where from zeros."""
 
     inputs: list[str]
     targets: list[str]
+    carried: tuple[bool, ...] = ()  # none where all are
 
 
 def rows_of(batch: Batch, side: Side) -> list[Row]:
@@ -119,6 +125,7 @@ def rows_of(batch: Batch, side: Side) -> list[Row]:
     words = spelled(batch)
     inputs = [words[number] for number in side.inputs.tolist()]
     targets = [VOCABULARY.word_of(number) for number in side.targets.tolist()]
+    carried = None if side.carried is None else side.carried.tolist()
     assert len(inputs) == len(targets) == sum(batch.step_sizes)
     starts = [0, *accumulate(batch.step_sizes)]
     rows = []
@@ -126,7 +133,8 @@ def rows_of(batch: Batch, side: Side) -> list[Row]:
         places = [
             start + row for start, size in zip(starts, batch.step_sizes, strict=False) if row < size
         ]
-        rows.append(Row([inputs[p] for p in places], [targets[p] for p in places]))
+        mine = () if carried is None else tuple(carried[p] for p in places)
+        rows.append(Row([inputs[p] for p in places], [targets[p] for p in places], mine))
     return rows
 
 
@@ -137,6 +145,7 @@ def streams_of(batches: Sequence[Batch], direction: int) -> list[Row]:
         Row(
             [word for part in row for word in part.inputs],
             [word for part in row for word in part.targets],
+            tuple(carried for part in row for carried in part.carried),
         )
         for row in zip(*parts, strict=True)
     ]
@@ -169,7 +178,8 @@ def assert_same_batches(found: Sequence[Batch], expected: Sequence[Batch]) -> No
 
 
 def flat(batch: Batch) -> list[Tensor]:
-    return [batch.words, *batch.forward, *batch.backward]
+    tensors = [batch.words, *batch.forward, *batch.backward]
+    return [tensor for tensor in tensors if tensor is not None]
 
 
 # Streams
@@ -190,7 +200,7 @@ def test_rows_together_read_the_whole_text_once_in_every_epoch(
     orders = []
     for epoch in range(3):
         read: list[Sentence] = []
-        for row, (inputs, targets) in enumerate(streams):
+        for row, (inputs, targets, _) in enumerate(streams):
             start = sum(lengths[before][row] for before in range(epoch))
             part = slice(start, start + lengths[epoch][row])
             read += sentences_of(Row(inputs[part], targets[part]), direction)
@@ -293,6 +303,40 @@ def test_batch_without_a_border_has_its_words_right(tmp_path: Path) -> None:
     assert rows_of(batch, batch.backward)[0].inputs == list(text[::-1][9:19])
 
 
+def test_every_sentence_is_carried_into_unless_told_otherwise(words: Words) -> None:
+    (batch,) = whole(StreamReader(words, run_of()), 0, 1)
+    assert batch.forward.carried is None
+    assert batch.backward.carried is None
+
+
+@pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
+def test_some_sentences_are_read_from_zeros_each_in_its_share(words: Words, direction: int) -> None:
+    batches = whole(StreamReader(words, run_of(reset_state=0.4)), 0, 400)
+    rows = streams_of(batches, direction)
+    opening = (BEGIN, END)[direction]
+    starts = [
+        carried
+        for row in rows
+        for word, carried in zip(row.inputs, row.carried, strict=True)
+        if word == opening
+    ]
+    assert 1 - sum(starts) / len(starts) == pytest.approx(0.4, abs=0.03)
+    assert all(
+        carried
+        for row in rows
+        for word, carried in zip(row.inputs, row.carried, strict=True)
+        if word != opening
+    )
+
+
+def test_directions_batches_and_seeds_have_zeros_of_their_own(words: Words) -> None:
+    drawn = []
+    for seed in (1, 2):
+        reader = StreamReader(words, run_of(reset_state=0.5, seed=seed))
+        drawn += [sides.tobytes() for number in (0, 1) for sides in reader.resets(number)]
+    assert len(set(drawn)) == len(drawn) == 8
+
+
 def test_targets_are_counted(words: Words) -> None:
     reader = StreamReader(words, run_of())
     in_text = sum(len(sentence) + 1 for sentence in TEXT)
@@ -310,13 +354,13 @@ def test_targets_are_counted(words: Words) -> None:
     rows=st.integers(1, 7),
     unroll=st.integers(1, 30),
     start=st.integers(0, 60),
-    mode=st.sampled_from(sorted(READERS)),
+    way=st.sampled_from(WAYS),
 )
 def test_batch_is_the_same_read_from_the_start_or_sought(
-    words: Words, seed: int, rows: int, unroll: int, start: int, mode: str
+    words: Words, seed: int, rows: int, unroll: int, start: int, way: dict[str, Any]
 ) -> None:
-    config = run_of(seed=seed, rows=rows, unroll=unroll, mode=mode)
-    kind = READERS[mode]
+    config = run_of(seed=seed, rows=rows, unroll=unroll, **way)
+    kind = READERS[way["mode"]]
     from_the_start = whole(kind(words, config), 0, start + 3)[start:]
     assert_same_batches(whole(kind(words, config), start, 3), from_the_start)
 
@@ -334,15 +378,15 @@ def test_reader_gives_the_same_batches_again(words: Words) -> None:
     seed=st.integers(0, 1000),
     sharing=st.sampled_from([(1, 2), (2, 1), (2, 3), (3, 2), (4, 3), (12, 1), (1, 12)]),
     start=st.integers(0, 9),
-    mode=st.sampled_from(sorted(READERS)),
+    way=st.sampled_from(WAYS),
 )
 def test_rows_are_the_same_however_many_processes_and_parts_share_them(
-    words: Words, seed: int, sharing: tuple[int, int], start: int, mode: str
+    words: Words, seed: int, sharing: tuple[int, int], start: int, way: dict[str, Any]
 ) -> None:
     processes, accumulate = sharing
-    kind = READERS[mode]
-    (batch,) = whole(kind(words, run_of(rows=12, seed=seed, mode=mode)), start, 1)
-    config = run_of(rows=12, seed=seed, mode=mode, accumulate=accumulate)
+    kind = READERS[way["mode"]]
+    (batch,) = whole(kind(words, run_of(rows=12, seed=seed, **way)), start, 1)
+    config = run_of(rows=12, seed=seed, accumulate=accumulate, **way)
     parts = [
         part
         for number in range(processes)
@@ -353,7 +397,7 @@ def test_rows_are_the_same_however_many_processes_and_parts_share_them(
         expected = rows_of(batch, getattr(batch, side))
         found = [rows_of(part, getattr(part, side)) for part in parts]
         assert {len(rows) for rows in found} == {12 // len(parts)}
-        if mode == "stream":
+        if way["mode"] == "stream":
             assert [row for rows in found for row in rows] == expected
         else:
             # Every part has long and short sentences, so that processes are done together.

@@ -64,9 +64,11 @@ def wait_until_saved(run: Path, step: int) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("mode", ["stream", "sentence"])
-def test_two_processes_train_as_one_does(tmp_path: Path, mode: str) -> None:
-    one, two = (named_run(tmp_path, n) | {"training.mode": mode} for n in ("one", "two"))
+@pytest.mark.parametrize(
+    "training", [{"training.reset_state": 0.4}, {"training.mode": "sentence"}], ids=str
+)
+def test_two_processes_train_as_one_does(tmp_path: Path, training: dict[str, Any]) -> None:
+    one, two = (named_run(tmp_path, n) | training for n in ("one", "two"))
     train(small_run(tmp_path, one))
     train_together(tmp_path, two)
 
