@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.machine import describe
 
-STEPS_TO_MEASURE = (10, 60)
+STEPS_TO_MEASURE = (10, 110)
 COLUMNS = ("words/s", "steps", "words", "zeros", "carried", "first word", "BLiMP")
 
 
@@ -40,6 +40,7 @@ class Sweep:
         self.recipe, self.seconds = arguments.recipe, 60 * arguments.minutes
         self.valid, self.blimp = arguments.valid, arguments.blimp
         self.pairs, self.keep = arguments.pairs, arguments.keep
+        self.steps = arguments.steps
         self.common: dict[str, Any] = {"corpus.train": arguments.train}
         self.start = read_model(arguments.start) if arguments.start else None
 
@@ -58,6 +59,14 @@ class Sweep:
 
     def run(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Measure a step, then train for as many as fit into the time, and measure the model."""
+        steps = self.steps or self.steps_in_time(settings)
+        with tempfile.TemporaryDirectory() as folder:
+            place = str(self.keep or folder)
+            result = self.train(settings, steps, place)
+            return {**result, **self.measure(result["model"])}
+
+    def steps_in_time(self, settings: dict[str, Any]) -> int:
+        """How many steps fit into the time, by a few of them."""
         clocks = []
         for steps in (1, *STEPS_TO_MEASURE):  # the first prepares the text, and warms up
             with tempfile.TemporaryDirectory() as folder:
@@ -65,10 +74,9 @@ class Sweep:
         few, many = STEPS_TO_MEASURE
         # The difference, since opening the text and writing the model take their time once.
         per_step = (clocks[2] - clocks[1]) / (many - few)
-        with tempfile.TemporaryDirectory() as folder:
-            place = str(self.keep or folder)
-            result = self.train(settings, max(1, round(self.seconds / per_step)), place)
-            return {**result, **self.measure(result["model"])}
+        found = max(1, round(self.seconds / per_step))
+        print(f"{per_step:.4f} s a step, so {found:,} steps", file=sys.stderr, flush=True)
+        return found
 
     def measure(self, model: str) -> dict[str, float]:
         """What a model has learnt."""
@@ -129,6 +137,7 @@ def main() -> None:
     parser.add_argument("--train", action="append", default=[])
     parser.add_argument("--valid", action="append", required=True)
     parser.add_argument("--minutes", type=float, default=15.0, help="of training, for each")
+    parser.add_argument("--steps", type=int, help="so many, whatever time they take")
     parser.add_argument("--start", help="a model to start from")
     parser.add_argument("--blimp", action="append", default=[])
     parser.add_argument("--pairs", type=int, default=50, help="of each of BLiMP's paradigms")

@@ -7,6 +7,7 @@ import json
 import click
 
 from elmokit.cli.training import training_options
+from elmokit.process_memory import keep_large_blocks
 
 
 @click.command()
@@ -54,6 +55,7 @@ def finetune(
     changes = settings_of(settings, training__epochs=epochs)
     config = finetuning_run(saved, corpus, output, valid=valid, settings=changes)
     shown = Shown(quiet)
+    keep_large_blocks()
     try:
         result = train_on(
             saved,

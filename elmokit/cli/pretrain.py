@@ -7,6 +7,7 @@ import json
 import click
 
 from elmokit.cli.training import training_options
+from elmokit.process_memory import keep_large_blocks
 
 
 @click.command()
@@ -50,6 +51,7 @@ def pretrain(
     more = {"corpus__train": list(train), "corpus__valid": list(valid), "output": output}
     config = read_run(run, settings_of(settings, **more))
     shown = Shown(quiet)
+    keep_large_blocks()
     try:
         result = train_model(
             config, resume=resume, device=device, processes=processes, report=shown

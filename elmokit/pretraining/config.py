@@ -24,7 +24,7 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.settings import change_setting, make_table
 from elmokit.text.corpus import Errors
 
-Optimiser = Literal["adagrad", "adamw"]
+Optimiser = Literal["adagrad", "adamw", "muon"]
 Schedule = Literal["constant", "linear", "cosine", "trapezoid"]
 Mode = Literal["stream", "sentence"]
 TokenizerName = Literal["default", "whitespace"]
@@ -109,7 +109,9 @@ class TrainingConfig:
     betas: tuple[float, float] = (0.9, 0.999)
     """AdamW's memory of gradients and of their squares."""
     weight_decay: float = 0.0
-    """AdamW's; of matrices only."""
+    """AdamW's and Muon's; of matrices only."""
+    muon_rate: float = 0.02
+    """Muon's learning rate of LSTMs and projections; it falls as `learning_rate`, of the rest."""
     schedule: Schedule = "constant"
     """How the learning rate falls to `final_rate` of itself after warming up."""
     final_rate: float = 0.0
@@ -156,6 +158,7 @@ class TrainingConfig:
         check_number("adagrad_start", self.adagrad_start)
         self._check_betas()
         check_number("weight_decay", self.weight_decay)
+        check_number("muon_rate", self.muon_rate)
         check_number("final_rate", self.final_rate)
         check_number("falling_share", self.falling_share, below=1.0)
         if not self.falling_share:

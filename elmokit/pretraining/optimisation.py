@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adagrad, AdamW, Optimizer
 
 from elmokit.pretraining.config import TrainingConfig
+
+ORTHOGONAL = ("input_weight", "recurrent_weight", "projection_weight", "projection.weight")
+"""How the names of weights end that Muon changes."""
+MOMENTUM = 0.95
+QUINTIC = (3.4445, -4.7750, 2.0315)
+"""Of the iteration: they bring small singular values up fast, and leave large ones near one."""
+ITERATIONS = 5
 
 
 def make_optimiser(model: nn.Module, training: TrainingConfig) -> Optimizer:
@@ -23,13 +31,89 @@ def make_optimiser(model: nn.Module, training: TrainingConfig) -> Optimizer:
             initial_accumulator_value=training.adagrad_start,
             eps=1e-10,
         )
-    matrices = [weight for weight in weights if weight.dim() > 1]
-    vectors = [weight for weight in weights if weight.dim() <= 1]
+    orthogonal = orthogonal_weights(model) if training.optimiser == "muon" else []
+    rest = [weight for weight in weights if not any(weight is one for one in orthogonal)]
+    matrices = [weight for weight in rest if weight.dim() > 1]
+    vectors = [weight for weight in rest if weight.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": training.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return AdamW(groups, lr=training.learning_rate, betas=training.betas, fused=True)
+    adamw: dict[str, Any] = {"lr": training.learning_rate, "betas": training.betas, "fused": True}
+    if training.optimiser == "adamw":
+        return AdamW(groups, **adamw)
+    groups.append({"params": orthogonal, "weight_decay": training.weight_decay})
+    return Muon(groups, training.muon_rate / training.learning_rate, **adamw)
+
+
+def orthogonal_weights(model: nn.Module) -> list[nn.Parameter]:
+    """What Muon changes: the matrices of LSTMs and projections that are not frozen."""
+    return [
+        weight
+        for name, weight in model.named_parameters()
+        if weight.requires_grad and name.endswith(ORTHOGONAL)
+    ]
+
+
+class Muon(AdamW):
+    """AdamW, but for its last group of matrices, which change by orthogonal matrices (Jordan 2024).
+
+    A change is Nesterov's momentum with all its singular values near one. The four gates of an LSTM
+    are matrices of their own. `ratio` is the rate of these matrices, per rate of AdamW.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], ratio: float, **adamw: Any) -> None:
+        super().__init__(groups, **adamw)
+        self.ratio = ratio
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Change all weights once; gradients of Muon's matrices are used up."""
+        group = self.param_groups[-1]
+        rate = group["lr"] * self.ratio
+        weights = [weight for weight in group["params"] if weight.grad is not None]
+        for weight in weights:
+            memory = self.state[weight]
+            if not memory:
+                # AdamW looks for a step in whatever memory it loads.
+                memory |= {"step": torch.tensor(0.0), "momentum": torch.zeros_like(weight)}
+            memory["step"] += 1
+            momentum = memory["momentum"].lerp_(weight.grad, 1 - MOMENTUM)
+            change = orthogonal(matrices_of(weight.grad.lerp(momentum, MOMENTUM)))
+            rows, columns = change.shape[-2:]
+            # As large a change of each output, whatever the shape.
+            scale = math.sqrt(max(1.0, rows / columns))
+            weight.mul_(1 - group["lr"] * group["weight_decay"])
+            weight.add_(change.reshape(weight.shape), alpha=-rate * scale)
+            weight.grad = None  # so that AdamW passes it over
+        return super().step(closure)
+
+
+def matrices_of(weight: Tensor) -> Tensor:
+    """The gates (4, cells, inputs) of an LSTM, stacked in its weight; else the matrix (1, …)."""
+    rows, columns = weight.shape
+    gates = 4 if rows > 4 * columns else 1
+    return weight.view(gates, rows // gates, columns)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """The nearest orthogonal matrices (n, rows, columns), roughly: singular values of 0.7 to 1.2.
+
+    Newton and Schulz's iteration X ← X (a + b XᵀX + c (XᵀX)²), made with the smaller of the two
+    squares XᵀX alone; X is multiplied once, at the end.
+    """
+    if matrices.shape[-2] < matrices.shape[-1]:
+        return orthogonal(matrices.mT).mT
+    a, b, c = QUINTIC
+    matrices = matrices / (torch.linalg.matrix_norm(matrices, keepdim=True) + 1e-7)
+    square = matrices.mT @ matrices
+    product = torch.eye(square.shape[-1]).to(square)
+    for _ in range(ITERATIONS):
+        factor = torch.baddbmm(square, square, square, beta=b, alpha=c)
+        factor.diagonal(dim1=-2, dim2=-1).add_(a)
+        product = product @ factor
+        square = factor @ square @ factor
+    return matrices @ product
 
 
 def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:

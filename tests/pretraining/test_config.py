@@ -215,7 +215,7 @@ def test_typo_in_the_encoder_names_the_nearest_key(tmp_path: Path) -> None:
         (
             "training.optimiser",
             "sgd",
-            "training: optimiser is 'sgd'; use one of 'adagrad', 'adamw'",
+            "training: optimiser is 'sgd'; use one of 'adagrad', 'adamw', 'muon'",
         ),
         (
             "training.learning_rate",

@@ -114,7 +114,7 @@ def test_dropout_sampling_and_averaging_are_resumed_by_two_processes(tmp_path: P
         "training.dropout": 0.2,
         "training.samples": 20,
         "training.ema": 0.9,
-        "training.optimiser": "adamw",
+        "training.optimiser": "muon",
         "training.learning_rate": 0.01,
         "training.accumulate": 2,
     }

@@ -14,15 +14,18 @@ from torch.optim import Optimizer
 
 from elmokit.formats.optimiser_memory import optimiser_tensors, restore_optimiser
 from elmokit.model.bilm import BiLM
+from elmokit.model.versions import watch_optimisers
 from elmokit.pretraining.config import TrainingConfig
 from elmokit.pretraining.optimisation import (
+    MOMENTUM,
     AveragedWeights,
     learning_rate,
     make_optimiser,
+    orthogonal,
     set_learning_rate,
 )
 
-OPTIMISERS = ["adagrad", "adamw"]
+OPTIMISERS = ["adagrad", "adamw", "muon"]
 
 
 def training(**changes: Any) -> TrainingConfig:
@@ -156,6 +159,56 @@ def test_every_weight_of_a_model_is_optimised_once_and_frozen_ones_are_not() -> 
 
 
 # Remembering
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 16), (1, 16, 64), (4, 48, 16)])
+def test_orthogonal_brings_singular_values_near_one_and_keeps_directions(shape) -> None:
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    left, values, right = torch.linalg.svd(matrices, full_matrices=False)
+    values = torch.logspace(0, -1.5, values.shape[-1]).expand_as(values)
+    found = orthogonal(left * values[..., None, :] @ right)
+    assert torch.linalg.svdvals(found).min() > 0.6
+    assert torch.linalg.svdvals(found).max() < 1.3
+    rotated = left.mT @ found @ right.mT
+    assert_close(rotated, torch.diag_embed(rotated.diagonal(dim1=-2, dim2=-1)), 1e-3)
+
+
+def exact_polar(matrix: Tensor) -> Tensor:
+    """Newton and Schulz's iteration on the singular values themselves."""
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    values = values / values.norm()
+    for _ in range(5):
+        values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+    return left * values @ right
+
+
+def test_muon_changes_each_gate_by_its_orthogonal_momentum_and_the_rest_as_adamw() -> None:
+    bilm = small_bilm().double()
+    before = copy.deepcopy(bilm)
+    config = training(
+        optimiser="muon", learning_rate=0.01, muon_rate=0.05, weight_decay=0.3, betas=[0.8, 0.95]
+    )
+    optimiser = make_optimiser(bilm, config)
+    adamw = make_optimiser(before, training(**vars(config) | {"optimiser": "adamw"}))
+    gradients = random_gradients(2, bilm)
+    names = [name for name, _ in bilm.named_parameters()]
+    at = names.index("forward_lstm.layers.1.recurrent_weight")
+    expected, momentum = list(bilm.parameters())[at].detach().clone(), torch.zeros(())
+    for one in gradients:
+        step(bilm, optimiser, one)
+        step(before, adamw, one)
+        momentum = MOMENTUM * momentum + (1 - MOMENTUM) * one[at]
+        change = (1 - MOMENTUM) * one[at] + MOMENTUM * momentum
+        gates = torch.cat([exact_polar(gate) for gate in change.chunk(4)])
+        rows, columns = len(change) // 4, change.shape[1]
+        expected = expected * (1 - 0.01 * 0.3) - 0.05 * math.sqrt(rows / columns) * gates
+    found = dict(bilm.named_parameters())
+    assert_close(found[names[at]], expected, 1e-6)
+    same = [name for name, weight in before.named_parameters() if torch.equal(weight, found[name])]
+    assert {name.split(".")[0] for name in same} == {"encoder", "forward_lstm", "backward_lstm"}
+    assert "encoder.highways.0.gate.weight" in same
+    assert "forward_lstm.layers.0.bias" in same
+    assert not [name for name in same if name.endswith("projection.weight")]
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
@@ -303,6 +356,7 @@ def test_inference_after_a_step_uses_the_new_weights(name: str) -> None:
     bilm = small_bilm()
     ids = torch.randint(1, 257, (1, 4, 50))
     before = vectors(bilm, ids)
+    watch_optimisers()  # as recording gradients does
     optimiser = make_optimiser(bilm, training(optimiser=name, learning_rate=0.1))
     step(bilm, optimiser, random_gradients(1, bilm)[0])
     after = vectors(bilm, ids)

@@ -48,6 +48,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "training.warmup_steps": 4,
     },
     "Adagrad": STREAM,
+    "Muon": STREAM | {"training.optimiser": "muon", "training.learning_rate": 0.01},
     "some sentences from zeros": STREAM | {"training.reset_state": 0.4},
     "sentences": STREAM | {"training.mode": "sentence"},
     "in two parts": STREAM | {"training.accumulate": 2},
