@@ -29,9 +29,10 @@ from benchmarks.embedding import SIZES, Sentences
 from benchmarks.machine import describe
 from benchmarks.text import real_sentences
 from elmokit import BiLM, Embedder
+from elmokit.bulk.compute import Summary
 from elmokit.bulk.inputs import InputSettings, open_input
-from elmokit.bulk.pipeline import VectorSettings, embed_files
-from elmokit.bulk.summary import Summary
+from elmokit.bulk.pipeline import embed_files
+from elmokit.vectors.items import VectorSettings
 
 WORDS = {"small": 200_000, "original": 60_000}
 MEMORY = "memory"

@@ -24,9 +24,9 @@ from benchmarks.plain import PlainElmo
 from benchmarks.text import REPOSITORY, real_sentences
 from elmokit import BiLM, Embedder, ModelConfig
 from elmokit.config import CharacterEncoderConfig, Precision
-from elmokit.embedder import Vectors
+from elmokit.inference.embedder import Vectors
 from elmokit.model import one_sentence, products
-from elmokit.model.tiles import leave_out_undescribed_tiles
+from elmokit.model.products import leave_out_undescribed_tiles
 
 Sentences = list[list[str]]
 

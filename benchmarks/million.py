@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.machine import describe
 from benchmarks.text import REPOSITORY
-from elmokit.formats.files import write_atomically
-from elmokit.formats.vectors import open_vectors
-from elmokit.text.corpus import CorpusSettings, read_sentences
+from elmokit.io.files import write_atomically
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.vectors.files import open_vectors
 
 TEXT = REPOSITORY.parent / "shared/data/pretrain-en"
 SOURCES = ("news", "imdb", "books", "enwiki")

@@ -28,25 +28,25 @@ import numpy as np
 
 from benchmarks.machine import describe
 from benchmarks.million import TEXT, distinct_lines
-from elmokit.analysis.neighbours.building import build_index, description_of
-from elmokit.analysis.neighbours.description import write_description
+from elmokit.analysis.neighbours.build import IndexSettings, build_index, description_of
 from elmokit.analysis.neighbours.index import NeighbourIndex
-from elmokit.analysis.neighbours.rows import Halves, Occurrences
-from elmokit.analysis.neighbours.settings import IndexSettings
 from elmokit.analysis.neighbours.store import (
     PARTITIONS_ASKED,
     REFINED,
     ROWS_WITHOUT_VECTOR_INDEX,
+    Halves,
     Hit,
+    Occurrences,
     OccurrenceStore,
+    write_description,
 )
-from elmokit.analysis.occurrence import with_mark
+from elmokit.analysis.senses import with_mark
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bundled import ENGLISH_SMALL
-from elmokit.embedder import Embedder, Vectors
-from elmokit.formats.files import write_atomically, write_folder_atomically
-from elmokit.static.angles import unit
-from elmokit.text.corpus import CorpusSettings, read_sentences
+from elmokit.inference.embedder import Embedder, Vectors
+from elmokit.io.files import write_atomically, write_folder_atomically
+from elmokit.static.vectors import unit
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
 
 HELD_OUT = TEXT / "news.heldout.txt.xz"
 TOP = 10
@@ -132,7 +132,7 @@ def build_of_noise(
     lengths = [len(sentence) for sentence in sentences]
     numbers = np.repeat(np.arange(len(sentences)), lengths)
     positions = np.concatenate([np.arange(length) for length in lengths]).astype(np.int32)
-    real = unit(np.concatenate(embedder.embed(sentences, layer="top"))).astype(np.float16)
+    real = unit(np.concatenate(embedder.embed(sentences, layers="top"))).astype(np.float16)
     description = description_of(embedder, settings, source, ENGLISH_SMALL)
     sizes = dict.fromkeys(description.layers, description.vector_size)
     draw = np.random.default_rng(0)

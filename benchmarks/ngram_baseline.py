@@ -25,16 +25,17 @@ from numpy.typing import NDArray
 
 from benchmarks.kneser_ney import KneserNey, Row
 from benchmarks.machine import describe
-from elmokit.directions import target_id
 from elmokit.errors import ElmoError
-from elmokit.prediction import PerplexitySums
+from elmokit.inference.language_model import target_id
+from elmokit.inference.predictions import PerplexitySums
+from elmokit.io.text_files import find_files
 from elmokit.pretraining.config import CorpusConfig, PretrainConfig, read_run
-from elmokit.pretraining.distributed import Group
 from elmokit.pretraining.prepared import BORDER, PreparedCorpus
-from elmokit.pretraining.pretrain import choose_vocabulary, read_corpus
 from elmokit.pretraining.report import Report
-from elmokit.process_memory import peak_memory
-from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
+from elmokit.pretraining.run import choose_vocabulary, read_corpus
+from elmokit.pretraining.trainer import Group
+from elmokit.system import peak_memory
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 

@@ -35,15 +35,14 @@ from elmokit.config import CharacterEncoderConfig, ModelConfig
 from elmokit.model.character_encoder import WORDS_PER_GROUP, character_lengths
 from elmokit.model.products import has_bfloat16
 from elmokit.model.softmax import AdaptiveSoftmax
-from elmokit.pretraining.batches import Batch, Side, StreamReader, Words
+from elmokit.pretraining.batches import Batch, Side, StreamReader, WordReader
 from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.counting import build_vocabulary
-from elmokit.pretraining.distributed import Group
-from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.pretraining.pretrain import make_model
 from elmokit.pretraining.report import Report
-from elmokit.pretraining.training import Trainer
+from elmokit.pretraining.run import make_model
+from elmokit.pretraining.trainer import Group, Trainer
+from elmokit.pretraining.vocabulary import build_vocabulary
 from elmokit.text.vocabulary import Vocabulary
 
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
@@ -125,7 +124,7 @@ def our_case(
     """This package, as `elmo pretrain` runs it; batches are made beforehand, as its thread does."""
     torch.manual_seed(1)
     bilm = make_model(config, vocabulary, None)
-    reader = StreamReader(Words.of(corpus, vocabulary, bilm.config.encoder), config)
+    reader = StreamReader(WordReader.of(corpus, vocabulary, bilm.config.encoder), config)
     trainer = Trainer(bilm, reader, config, folder, Group(), None, {}, Report())
     batches = first_batches(reader)
     flops = [our_flops(bilm.config, config, part[0], bilm.softmax) for part in batches]
@@ -138,7 +137,7 @@ def plain_case(corpus: PreparedCorpus, vocabulary: Vocabulary) -> Case:
     model_config = config.model_config(WORDS)
     torch.manual_seed(1)
     plain = PlainBiLM(model_config)
-    reader = StreamReader(Words.of(corpus, vocabulary, model_config.encoder), config)
+    reader = StreamReader(WordReader.of(corpus, vocabulary, model_config.encoder), config)
     batches = [
         (*unpacked(part[0], part[0].forward), *unpacked(part[0], part[0].backward))
         for part in first_batches(reader)

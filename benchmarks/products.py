@@ -25,9 +25,9 @@ from elmokit.model.products import (
     PlainProduct,
     Product,
     best_way,
+    leave_out_undescribed_tiles,
     works,
 )
-from elmokit.model.tiles import leave_out_undescribed_tiles
 
 SHAPES = {
     "original": (512, 16384),

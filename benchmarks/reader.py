@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.machine import best_seconds, describe
-from elmokit.process_memory import keep_large_blocks
-from elmokit.tasks.reading.reader import Reader, attend_where
-from elmokit.tasks.word_vectors import Sizes, WordVectors
+from elmokit.system import keep_large_blocks
+from elmokit.tasks.inputs import BatchVectors, Sizes
+from elmokit.tasks.reading.network import ReadingNetwork, attend_where
 
 WINDOWS, WORDS = 11, 160
 QUESTIONS, ASKED_WORDS = 48, 16
@@ -23,7 +23,7 @@ SIZES = {"without ELMo": Sizes(100, 0), "ELMo at both places": Sizes(356, 256)}
 TURNS = 20
 
 
-class JoinedReader(Reader):
+class JoinedReader(ReadingNetwork):
     """The reader with its first dense layer as the equation has it."""
 
     def attend_to_question(
@@ -44,18 +44,18 @@ class JoinedReader(Reader):
         return torch.relu(self.merge(self.dropout(joined)))
 
 
-def random_words(sentences: int, words: int, sizes: Sizes) -> WordVectors:
+def random_words(sentences: int, words: int, sizes: Sizes) -> BatchVectors:
     """Sentences of different lengths, whose vectors want gradients as those of mixes do."""
     lengths = torch.randint(words * 3 // 5, words + 1, (sentences,))
     at_output = torch.randn(sentences, words, sizes.at_output, requires_grad=True)
-    return WordVectors(
+    return BatchVectors(
         torch.randn(sentences, words, sizes.at_input, requires_grad=True),
         at_output if sizes.at_output else None,
         torch.arange(words) < lengths.unsqueeze(1),
     )
 
 
-def step(network: Reader, texts: WordVectors, asked: WordVectors) -> None:
+def step(network: ReadingNetwork, texts: BatchVectors, asked: BatchVectors) -> None:
     """Forward and backward."""
     rows = torch.arange(QUESTIONS)
     found = network(texts, asked, rows * WINDOWS // QUESTIONS, rows)
@@ -77,7 +77,7 @@ def main() -> None:
         asked = random_words(QUESTIONS, ASKED_WORDS, sizes)
         joined, parts = (
             kind(sizes, hidden=64, dropout=0.2, answer_lstms=False)
-            for kind in (JoinedReader, Reader)
+            for kind in (JoinedReader, ReadingNetwork)
         )
         before, after = (
             best_seconds(partial(step, network, texts, asked), TURNS) for network in (joined, parts)

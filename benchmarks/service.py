@@ -39,14 +39,10 @@ from benchmarks.machine import describe
 from benchmarks.text import real_sentences
 from elmokit import BiLM
 from elmokit.formats.native import SavedModel
-from elmokit.process_memory import (
-    SHAPES_OF_A_SERVICE,
-    give_back_large_blocks,
-    remember_few_shapes,
-)
-from elmokit.service import gathering
-from elmokit.service.served_model import ServedModel, load_model
+from elmokit.service import batching as gathering
 from elmokit.service.server import serve
+from elmokit.service.state import ServedModel, load_model
+from elmokit.system import SHAPES_OF_A_SERVICE, give_back_large_blocks, remember_few_shapes
 
 CLIENTS = 64
 SECONDS = 16.0
@@ -128,7 +124,7 @@ def run_service(sender: Connection, size: str, gathers: bool) -> None:
     """The service's own process; one that does not gather computes each request by itself."""
     give_back_large_blocks()
     if not gathers:
-        gathering.COST_PER_TURN = 1  # which the first sentence fills
+        gathering.COST_PER_BATCH = 1  # which the first sentence fills
 
     def load() -> ServedModel:
         model = model_of(size)

@@ -140,7 +140,7 @@ def ask(to: IO[str] | None, answer: IO[str] | None) -> float:
 def work(program: str, folder: str) -> None:
     """Be a worker: for each number of seconds read, work so long, and print words per second."""
     with suppress(ImportError):  # trees of before have no such thing
-        from elmokit.threads import use_threads, wait_briefly
+        from elmokit.system import use_threads, wait_briefly
 
         if program != "keras":  # as the commands do before torch is loaded
             wait_briefly()
@@ -182,7 +182,7 @@ def embed(sentences: Sentences, folder: str) -> Iterator[int]:
 
 def predict(sentences: Sentences, folder: str) -> Iterator[int]:
     """What `elmo task predict` does with some sentences; gives how many words they had."""
-    from elmokit.tasks.saved_task import TrainedTask
+    from elmokit.tasks.trained import TrainedTask
 
     for some in groups_of(sentences, 50):
         # Loaded again, since it remembers the sentences that it has seen.
@@ -207,8 +207,7 @@ def train_tagger(folder: Path) -> None:
 
 def keras(sentences: Sentences, folder: str) -> Iterator[int]:
     """A batch of docs/spam.md, read and learnt from; gives how many words it had."""
-    from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, text_input
-    from elmokit.adaptors.keras_backend import keras
+    from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, keras, text_input
 
     layer = ElmoLayer(trainable=True)
     dense = [

@@ -1,15 +1,16 @@
-"""Settings: frozen, checked when made, passed whole."""
+"""Settings of a model, how settings are checked, and settings by dotted name."""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args
 
-from elmokit.errors import ConfigError
+from elmokit.errors import ConfigError, InputError
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, WORD_PADDING = range(257, 262)
 """The five marks among the character ids. Bytes are 1 to 256, so that 0 is a word not there."""
@@ -247,3 +248,42 @@ def check_known(kind: type, values: Mapping[str, Any]) -> None:
             near = get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
             raise ConfigError(f"unknown setting {key!r}; {hint}")
+
+
+def make_table(kind: type, name: str, values: object) -> Any:
+    """Build the config of one table, naming the table in what is wrong with it."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{name} is {values!r}; it must be a table of settings: [{name}]")
+    try:
+        return make(kind, values)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def change_setting(values: dict[str, Any], names: list[str], value: Any) -> None:
+    """Change one setting of nested tables in place, None taking it away."""
+    for name in names[:-1]:
+        values = values.setdefault(name, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{'.'.join(names)}: {name} is not a table of settings")
+    if value is None:
+        values.pop(names[-1], None)
+    else:
+        values[names[-1]] = value
+
+
+def parse_setting(text: str, example: str = "training.rows=64") -> tuple[str, Any]:
+    """A setting from the command line, its value read as TOML, or as a text where that fails.
+
+    No value takes the setting away. `example` is what an error shows.
+
+    >>> parse_setting("training.rows=64"), parse_setting("training.schedule=cosine")
+    (('training.rows', 64), ('training.schedule', 'cosine'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"{text!r} is not a setting; write name=value, as in {example}")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip() or None

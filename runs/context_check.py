@@ -19,10 +19,10 @@ from typing import Any
 
 from benchmarks.machine import describe
 from elmokit.bundled import ENGLISH_SMALL
-from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError
-from elmokit.formats.files import write_atomically
-from elmokit.prediction import Perplexity
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.predictions import Perplexity
+from elmokit.io.files import write_atomically
 from runs.context_measures import (
     FREQUENT_WORDS,
     KINDS,

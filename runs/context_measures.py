@@ -19,15 +19,16 @@ import torch
 from numpy.typing import NDArray
 
 from elmokit.analysis.comparison import cosine, layers_of
-from elmokit.cli.progress import Sentences
+from elmokit.cli.progress import ScoringProgress
 from elmokit.config import State
-from elmokit.embedder import Embedder, Vectors
 from elmokit.errors import InputError
-from elmokit.language_model import LanguageModel, StartState
-from elmokit.prediction import Perplexity
-from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
+from elmokit.inference.embedder import Embedder, Vectors
+from elmokit.inference.language_model import LanguageModel, StartState
+from elmokit.inference.predictions import Perplexity
+from elmokit.inference.token_vectors import encode_words
+from elmokit.io.text_files import find_files
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
 from elmokit.text.vocabulary import Vocabulary
-from elmokit.token_vectors import encode_words
 
 Likeness = NDArray[np.float64]
 """How like the anchor the same sense and the other sense are: (items, 2)."""
@@ -364,6 +365,6 @@ def check_perplexities(embedder: Embedder, text: str) -> dict[str, Perplexity]:
     sentences = list(islice(read_sentences(find_files([text]), settings), MOST_SENTENCES))
     perplexities = {}
     for state in get_args(StartState):
-        with Sentences(f"perplexity, state {state}") as progress:
+        with ScoringProgress(f"perplexity, state {state}") as progress:
             perplexities[state] = language_model.perplexity(sentences, state, progress)
     return perplexities

@@ -18,15 +18,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
-from elmokit.analysis.neighbours.building import build_index
-from elmokit.analysis.neighbours.description import is_index
+from elmokit.analysis.neighbours.build import IndexSettings, build_index
 from elmokit.analysis.neighbours.index import Neighbour, NeighbourIndex
-from elmokit.analysis.neighbours.settings import IndexSettings
+from elmokit.analysis.neighbours.store import is_index
 from elmokit.bulk.inputs import InputSettings, open_input
 from elmokit.bundled import ENGLISH_SMALL
 from elmokit.cli.neighbours import Indexed
-from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError
+from elmokit.inference.embedder import Embedder
 from elmokit.pretraining.config import read_run
 from elmokit.static.vectors import StaticVectors
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from elmokit.formats.vectors import read_vectors
+from elmokit.vectors.files import read_vectors
 
 FOLDER = Path("demo")
 SAMPLE = """\

@@ -19,12 +19,11 @@ import sys
 from pathlib import Path
 
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
-from elmokit.cli.info import shown
+from elmokit.cli.models import shown
 from elmokit.errors import ElmoError, InputError
-from elmokit.formats.files import sha256_of, write_atomically
-from elmokit.formats.json_files import read_object
-from elmokit.formats.models import describe, read_model
+from elmokit.formats.find import describe, read_model
 from elmokit.formats.native import CONFIG, SavedModel, write_model
+from elmokit.io.files import read_object, sha256_of, write_atomically
 
 DATA = "../shared/data"
 HELD_OUT = f"{DATA}/pretrain-en"

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.formats.files import write_atomically
-from elmokit.text.corpus import find_files, read_chunks, text_of
+from elmokit.io.files import write_atomically
+from elmokit.io.text_files import find_files, read_chunks, text_of
 
 SHARED = Path("../shared/data")
 HELD_OUT = ("pretrain-en/*.heldout.txt.xz", "wikitext-2/wiki.[vt]*.tokens.gz")

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from benchmarks.machine import describe
-from elmokit.cli.progress import Sentences
+from elmokit.cli.progress import ScoringProgress
 from elmokit.config import check_size
 from elmokit.errors import ElmoError
-from elmokit.formats.files import write_atomically
-from elmokit.language_model import LanguageModel, StartState
-from elmokit.prediction import Perplexity
-from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
+from elmokit.inference.language_model import LanguageModel, StartState
+from elmokit.inference.predictions import Perplexity
+from elmokit.io.files import write_atomically
+from elmokit.io.text_files import find_files
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
 from elmokit.text.vocabulary import UNKNOWN
 
 STATES: tuple[StartState, ...] = get_args(StartState)
@@ -143,7 +144,7 @@ def measure(
 ) -> Measured:
     """The perplexity of the first `most` sentences of a source."""
     sentences = islice(sentences_of(source, model.tokenizer.name), most)
-    with Sentences(f"{source.name}, state {state}") as progress:
+    with ScoringProgress(f"{source.name}, state {state}") as progress:
         return Measured(source.name, model.perplexity(sentences, state, progress))
 
 

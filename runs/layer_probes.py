@@ -29,19 +29,24 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from benchmarks.machine import describe
-from elmokit.analysis.probes.files.lines import paragraphs, read_lines
-from elmokit.analysis.probes.files.semcor import read_semcor
-from elmokit.analysis.probes.files.sense_index import read_sense_index
-from elmokit.analysis.probes.files.sense_tests import ALL, SenseTestFiles, read_sense_test
-from elmokit.analysis.probes.files.tagged import TaggedSentence, read_tagged
-from elmokit.analysis.probes.parts_of_speech import embed_words, most_frequent_tags, tags_of
-from elmokit.analysis.probes.stages import SENTENCES_AT_A_TIME, Stages
-from elmokit.analysis.probes.word_senses import SenseData, probe_word_senses
-from elmokit.cli.progress import Sentences
+from elmokit.analysis.probes.files import (
+    ALL,
+    SenseTestFiles,
+    TaggedWords,
+    read_semcor,
+    read_sense_index,
+    read_sense_test,
+    read_tagged,
+)
+from elmokit.analysis.probes.probes import embed_words, most_frequent_tags, tags_of
+from elmokit.analysis.probes.report import SENTENCES_AT_A_TIME, Stages
+from elmokit.analysis.probes.senses import SenseData, probe_word_senses
+from elmokit.cli.progress import ScoringProgress
 from elmokit.config import check_size
-from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError, InputError
-from elmokit.formats.files import write_atomically
+from elmokit.inference.embedder import Embedder
+from elmokit.io.files import write_atomically
+from elmokit.io.text_files import paragraphs, read_lines
 
 FILES = {
     "ewt": ("en_ewt-ud-train.rebuilt.conllu.gz", "en_ewt-ud-test.conllu.gz"),
@@ -78,17 +83,17 @@ def probe_entities(embedder: Embedder, files: Sequence[Path], most: int | None) 
     return {f"entity {name}": values for name, values in columns.items()}
 
 
-def read_entity_types(path: Path) -> Iterator[TaggedSentence]:
+def read_entity_types(path: Path) -> Iterator[TaggedWords]:
     """Words and entity types (PER, LOC, ORG, MISC or O) of a CoNLL-2003 file."""
     for lines in paragraphs(read_lines(path)):
         rows = [line.text.split() for line in lines]
         if rows[0][0] != "-DOCSTART-":
             types = tuple(values[-1].rpartition("-")[2] for values in rows)
-            yield TaggedSentence(tuple(values[0] for values in rows), types)
+            yield TaggedWords(tuple(values[0] for values in rows), types)
 
 
 def probe_tags(
-    embedder: Embedder, name: str, train: list[TaggedSentence], test: list[TaggedSentence]
+    embedder: Embedder, name: str, train: list[TaggedWords], test: list[TaggedWords]
 ) -> Columns:
     """Accuracy, micro F1 and macro F1 of the tags that each layer gives to `test`."""
     learnt, wanted = tags_of(train), tags_of(test)
@@ -110,10 +115,10 @@ def probe_tags(
 
 
 def embed_tokens(
-    embedder: Embedder, sentences: Sequence[TaggedSentence], label: str
+    embedder: Embedder, sentences: Sequence[TaggedWords], label: str
 ) -> NDArray[np.float16]:
     """The vectors (layers, tokens, size) of all words."""
-    with Sentences(label) as progress:
+    with ScoringProgress(label) as progress:
         stages = Stages(progress, len(sentences), SENTENCES_AT_A_TIME)
         return embed_words(embedder, sentences, stages)
 
@@ -171,7 +176,7 @@ def probe_senses(embedder: Embedder, files: Sequence[Path], most: int | None) ->
     *semcor, data, keys, index = files
     test = read_sense_test(SenseTestFiles(data, keys))
     learnt = SenseData(read_semcor(semcor)[:most], {ALL: test}, read_sense_index(index))
-    with Sentences("senses") as progress:
+    with ScoringProgress("senses") as progress:
         scores = probe_word_senses([embedder], learnt, progress).scores
     return {"sense F1": [float(f1 or 0.0) for (f1,) in scores.values()]}
 

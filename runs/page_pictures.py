@@ -12,8 +12,8 @@ import shutil
 import threading
 from pathlib import Path
 
-from elmokit.service.served_model import load_model
 from elmokit.service.server import serve
+from elmokit.service.state import load_model
 
 PICTURES = {
     "explorer-compare": ("/?lang=en#compare", 1200, 900, "light", ".map"),
@@ -57,7 +57,7 @@ def main() -> None:
     thread.start()
     try:
         ready.wait()
-        take(listening.address, folder)
+        take(listening.url, folder)
     finally:
         listening.server.should_exit = True
         thread.join()

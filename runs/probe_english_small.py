@@ -20,29 +20,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import describe
-from elmokit.analysis.probes.files.minimal_pairs import read_minimal_pairs
-from elmokit.analysis.probes.files.semcor import read_semcor
-from elmokit.analysis.probes.minimal_pairs import probe_minimal_pairs
-from elmokit.analysis.probes.nearest_sense import probe_nearest_sense
-from elmokit.analysis.probes.parts_of_speech import (
+from elmokit.analysis.probes.files import read_minimal_pairs, read_semcor
+from elmokit.analysis.probes.probes import (
     embed_text,
+    probe_minimal_pairs,
     probe_parts_of_speech,
+    probe_similarity,
     read_tagged_text,
 )
-from elmokit.analysis.probes.report import ProbeReport, draw_reports
-from elmokit.analysis.probes.similarity import probe_similarity
-from elmokit.analysis.probes.sources import Source
-from elmokit.analysis.probes.word_senses import probe_word_senses, read_sense_data
+from elmokit.analysis.probes.report import ProbeReport, Source, draw_reports
+from elmokit.analysis.probes.senses import probe_nearest_sense, probe_word_senses, read_sense_data
 from elmokit.cli.options import load_static
-from elmokit.cli.probe import Epochs
-from elmokit.cli.progress import Sentences
-from elmokit.embedder import Embedder
+from elmokit.cli.probe import Trainings
+from elmokit.cli.progress import ScoringProgress
 from elmokit.errors import ElmoError
-from elmokit.formats.files import write_atomically
-from elmokit.formats.pictures import check_picture_name
-from elmokit.language_model import LanguageModel
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.language_model import LanguageModel
+from elmokit.io.files import write_atomically
+from elmokit.io.pictures import check_picture_name
+from elmokit.io.text_files import find_files
 from elmokit.static.vectors import StaticVectors
-from elmokit.text.corpus import find_files
 from runs.relatives import probe_relatives
 
 DATA = Path("../shared/data")
@@ -68,9 +65,9 @@ def probe_tags(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     folder = arguments.data / "ud-ewt"
     train, dev, test = (folder / f"en_ewt-ud-{part}.conllu.gz" for part in TREEBANK)
     text = read_tagged_text(train, dev, test, sentences=arguments.sentences)
-    with Sentences("parts of speech, embedding") as progress:
+    with ScoringProgress("parts of speech, embedding") as progress:
         embedded = embed_text(probed.sources, text, progress)
-    with Epochs("parts of speech, training") as progress:
+    with Trainings("parts of speech, training") as progress:
         return probe_parts_of_speech(text, embedded, progress=progress)
 
 
@@ -79,14 +76,14 @@ def probe_senses(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     folder = arguments.data / "wsd"
     index = folder / "wordnet-3.0.index.sense.gz"
     data = read_sense_data(semcor_files(folder), folder, index, arguments.sentences)
-    with Sentences("word senses") as progress:
+    with ScoringProgress("word senses") as progress:
         return probe_word_senses(probed.sources, data, progress)
 
 
 def probe_nearest(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     """The nearest occurrence of the same word in SemCor."""
     sentences = read_semcor(semcor_files(arguments.data / "wsd"), arguments.sentences)
-    with Sentences("nearest occurrences") as progress:
+    with ScoringProgress("nearest occurrences") as progress:
         return probe_nearest_sense(probed.sources, sentences, progress=progress)
 
 
@@ -105,7 +102,7 @@ def probe_spellings(arguments: argparse.Namespace, probed: Probed) -> ProbeRepor
 def probe_grammar(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     """BLiMP's minimal pairs; `--sentences` of each paradigm."""
     pairs = read_minimal_pairs([arguments.data / "blimp" / "blimp.jsonl.gz"])
-    with Sentences("minimal pairs") as progress:
+    with ScoringProgress("minimal pairs") as progress:
         model = LanguageModel.load(arguments.model)
         return probe_minimal_pairs(model, pairs, arguments.sentences, progress)
 

@@ -11,8 +11,8 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elmokit.tasks.coref.gap import GapScore
-from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.coref.scores import GapScore
+from elmokit.tasks.trained import TrainedTask
 from runs.task_rows import ROWS
 from runs.task_runs import (
     BASELINE,

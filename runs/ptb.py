@@ -23,10 +23,11 @@ from typing import Any
 import torch
 
 from benchmarks.machine import describe
-from elmokit.language_model import LanguageModel
+from elmokit.inference.language_model import LanguageModel
+from elmokit.io.text_files import find_files
 from elmokit.pretraining.config import read_run
-from elmokit.pretraining.pretrain import Result, pretrain
-from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
+from elmokit.pretraining.run import Result, pretrain
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
 
 MODEL: dict[str, Any] = {
     "model.token_size": 128,

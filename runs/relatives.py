@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from elmokit.analysis.probes.report import ProbeReport, Scores
-from elmokit.embedder import Embedder, Vectors
+from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.static.vectors import StaticVectors
 from runs.context_measures import (
     Pair,

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmokit.formats.files import write_atomically
+from elmokit.io.files import write_atomically
 from runs.task_rows import ROWS
 from runs.task_runs import (
     BASELINE,

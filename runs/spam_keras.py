@@ -16,8 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, text_input
-from elmokit.adaptors.keras_backend import keras
+from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, keras, text_input
 from elmokit.adaptors.text_reader import unload_models
 from elmokit.config import check_size
 from elmokit.errors import ElmoError

@@ -28,7 +28,7 @@ CHOICES = tuple(product(("average", "top", "all"), ("mean", "max", "mean+max")))
 
 def build(model: str | None, layer: Any, pool: Any) -> Any:
     """The pipeline."""
-    vectorizer = ElmoVectorizer(model, layer=layer, pool=pool)
+    vectorizer = ElmoVectorizer(model, layers=layer, pool=pool)
     return make_pipeline(vectorizer, StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
 
 

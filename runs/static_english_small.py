@@ -19,17 +19,17 @@ from typing import NamedTuple
 from benchmarks.machine import processor
 from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
 from elmokit.cli.progress import Passes
-from elmokit.cli.static_train import Words
+from elmokit.cli.static import PassesProgress
 from elmokit.errors import ElmoError, InputError
-from elmokit.formats.files import write_folder_atomically
-from elmokit.formats.word_vectors_native import VECTORS_FILE
+from elmokit.io.files import write_folder_atomically
+from elmokit.io.text_files import find_files
 from elmokit.pretraining.config import read_run
-from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.static.evaluation import analogy_scores, similarity_score, total
+from elmokit.static.files import VECTORS_FILE
 from elmokit.static.training import Trained, TrainingSettings, train_vectors
 from elmokit.static.vectors import StaticVectors
-from elmokit.text.corpus import find_files
 
 RECIPE = "runs/english-small.toml"
 WORDSIM = Path("../shared/data/wordsim")
@@ -124,7 +124,7 @@ def ship(output: Path, settings: TrainingSettings, most: int | None) -> None:
     """Train, measure what is to be shipped, and write it with its card."""
     sentences = PreparedSentences(prepared(RECIPE), most)
     started = time.monotonic()
-    with Words("training") as progress:
+    with PassesProgress("training") as progress:
         trained = train_vectors(sentences, settings, progress=progress)
     minutes = (time.monotonic() - started) / 60
     print(f"{trained.words * settings.epochs / minutes / 60:,.0f} words a second", flush=True)

@@ -18,13 +18,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from elmokit.cli.static_train import Words
+from elmokit.cli.static import PassesProgress
 from elmokit.errors import ElmoError
-from elmokit.formats.word_vectors_fasttext import import_gensim
+from elmokit.io.text_files import find_files
 from elmokit.static.evaluation import analogy_scores, similarity_score, total
+from elmokit.static.files import import_gensim
 from elmokit.static.training import TrainingSettings, train_vectors
 from elmokit.static.vectors import StaticVectors
-from elmokit.text.corpus import find_files, read_sentences
+from elmokit.text.tokenizer import read_sentences
 
 WORDSIM = Path("../shared/data/wordsim")
 ANALOGIES = "questions-words.txt.gz"
@@ -70,7 +71,7 @@ def trained_scores(
     sentences: list[list[str]], settings: TrainingSettings, folder: Path
 ) -> tuple[Scores, Scores]:
     """Train both on the same sentences; the scores of each by its own evaluation."""
-    with Words(f"training, seed {settings.seed}") as progress:
+    with PassesProgress(f"training, seed {settings.seed}") as progress:
         ours = train_vectors(sentences, settings, progress=progress).vectors
     direct = import_gensim().Word2Vec(
         sentences,

@@ -35,7 +35,7 @@ class Sweep:
     """What all variants have in common."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        from elmokit.formats.models import read_model
+        from elmokit.formats.find import read_model
 
         self.recipe, self.seconds = arguments.recipe, 60 * arguments.minutes
         self.valid, self.blimp = arguments.valid, arguments.blimp
@@ -47,7 +47,7 @@ class Sweep:
     def train(self, settings: dict[str, Any], steps: int, folder: str) -> dict[str, Any]:
         """Train for some steps in a new folder; give the result and the seconds it took."""
         from elmokit.pretraining.config import read_run
-        from elmokit.pretraining.pretrain import pretrain
+        from elmokit.pretraining.run import pretrain
 
         lengths = {"training.steps": steps, "training.epochs": None, "output": folder}
         quiet = {"logging.every": steps, "corpus.valid": None}
@@ -80,10 +80,11 @@ class Sweep:
 
     def measure(self, model: str) -> dict[str, float]:
         """What a model has learnt."""
-        from elmokit.analysis.probes.files.minimal_pairs import read_minimal_pairs
-        from elmokit.analysis.probes.minimal_pairs import probe_minimal_pairs
-        from elmokit.language_model import LanguageModel
-        from elmokit.text.corpus import find_files, read_sentences
+        from elmokit.analysis.probes.files import read_minimal_pairs
+        from elmokit.analysis.probes.probes import probe_minimal_pairs
+        from elmokit.inference.language_model import LanguageModel
+        from elmokit.io.text_files import find_files
+        from elmokit.text.tokenizer import read_sentences
 
         language_model = LanguageModel.load(model)
         sentences = list(read_sentences(find_files(self.valid)))
@@ -145,7 +146,7 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_intermixed_args()
     if arguments.one is not None:
-        from elmokit.settings import parse_setting
+        from elmokit.config import parse_setting
 
         settings = dict(map(parse_setting, arguments.one.split()))
         print(json.dumps(Sweep(arguments).run(settings)))

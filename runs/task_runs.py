@@ -21,15 +21,14 @@ from typing import Any, NamedTuple
 from benchmarks.machine import describe
 from benchmarks.text import REPOSITORY
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
-from elmokit.cli.task_progress import Shown
+from elmokit.cli.task import TaskDisplay
 from elmokit.errors import ConfigError, InputError
-from elmokit.formats.files import write_atomically
-from elmokit.process_memory import keep_large_blocks
+from elmokit.io.files import write_atomically
+from elmokit.system import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
-from elmokit.tasks.checkpoints import CHECKPOINTS
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
-from elmokit.tasks.results import RESULTS
-from elmokit.tasks.run import train_task
+from elmokit.tasks.run import RESULTS, train_task
+from elmokit.tasks.trainer import CHECKPOINTS
 from runs.task_rows import ROWS, Row
 
 DATA = REPOSITORY.parent / "shared/data"
@@ -223,7 +222,7 @@ def run(
 ) -> None:
     """Train on the data of a row."""
     keep_large_blocks()  # as `elmo task train` does
-    shown = Shown(quiet=False)
+    shown = TaskDisplay(quiet=False)
     try:
         train_task(
             config,

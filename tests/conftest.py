@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from elmokit.model.products import FBGEMMProduct, weight_levels, works
-from elmokit.model.tiles import leave_out_undescribed_tiles
+from elmokit.model.products import FBGEMMProduct, leave_out_undescribed_tiles, weight_levels, works
 
 leave_out_undescribed_tiles()  # before the first product in bfloat16 that a test makes
 

@@ -43,7 +43,7 @@ def import_package() -> None:
 
 
 def use_what_is_imported_later() -> None:
-    from elmokit.analysis.neighbours.lance import import_lancedb
+    from elmokit.analysis.neighbours.store import import_lancedb
     from elmokit.text.tokenizer import DefaultTokenizer
 
     DefaultTokenizer().words("I can't")

@@ -11,9 +11,7 @@ import numpy as np
 from small_models import small_embedder
 
 from elmokit import Embedder
-from elmokit.analysis.neighbours.building import build_index
-from elmokit.analysis.neighbours.settings import IndexSettings
-from elmokit.analysis.neighbours.summary import BuildSummary
+from elmokit.analysis.neighbours.build import BuildSummary, IndexSettings, build_index
 from elmokit.bulk.inputs import InputSettings, open_input
 
 WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "Crane", "한국어", "o'clock"]

@@ -8,7 +8,7 @@ from typing import Any
 from small_models import small_bilm
 
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.language_model import LanguageModel
+from elmokit.inference.language_model import LanguageModel
 from elmokit.text.vocabulary import Vocabulary
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "mat", ".", "dog", "river", "bank"]

@@ -11,8 +11,8 @@ from small_language_models import COUNTED
 from small_models import small_bilm
 
 from elmokit.formats.native import SavedModel
-from elmokit.service.served_model import ServedModel
 from elmokit.service.server import serve
+from elmokit.service.state import ServedModel
 
 
 def small_served_model(**settings: Any) -> ServedModel:
@@ -44,14 +44,14 @@ class SmallIndex:
 
 @contextmanager
 def running(load: Callable[[], ServedModel], **settings: Any) -> Iterator[str]:
-    """A server in a thread; gives its address without the last slash."""
+    """A server in a thread; gives its URL without the last slash."""
     ready = threading.Event()
-    listening = serve(load, port=0, on_ready=lambda address, model: ready.set(), **settings)
+    listening = serve(load, port=0, on_ready=lambda url, model: ready.set(), **settings)
     thread = threading.Thread(target=listening.run)
     thread.start()
     try:
         assert ready.wait(30)
-        yield listening.address.rstrip("/")
+        yield listening.url.rstrip("/")
     finally:
         listening.server.should_exit = True
         thread.join(30)

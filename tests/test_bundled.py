@@ -19,11 +19,11 @@ from elmokit.bundled import (
     ENGLISH_SMALL_WORD2VEC,
     bundled_folder,
 )
-from elmokit.conversion import convert_model
 from elmokit.errors import FormatError, InputError
-from elmokit.formats.json_files import read_object
-from elmokit.formats.models import describe, read_model
+from elmokit.formats.convert import convert_model
+from elmokit.formats.find import describe, read_model
 from elmokit.formats.native import parameter_count
+from elmokit.io.files import read_object
 
 REPOSITORY = Path(__file__).parent.parent
 SENTENCES = [["He", "sat", "on", "the", "river", "bank", "."], ["She", "opened", "an", "account"]]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def test_every_folder_of_the_package_is_in_architecture_and_readme():
     for document in ("ARCHITECTURE.md", "README.md"):
         text = (REPOSITORY / document).read_text(encoding="utf-8")
         assert not [name for name in folders if name not in text and name != "__pycache__"]
+
+
+def test_documents_and_docstrings_name_no_module_but_the_public_ones():
+    pages = [*REPOSITORY.glob("README*.md"), *(REPOSITORY / "docs").glob("*.md")]
+    lines = [(page.name, line) for page in pages for line in page.read_text("utf-8").splitlines()]
+    for module in (REPOSITORY / "elmokit").rglob("*.py"):
+        text = module.read_text(encoding="utf-8")
+        lines += [(module.name, line) for line in text.splitlines() if line.strip()[:3] == ">>>"]
+    deep = re.compile(r"(from|import|`)\s*elmokit\.(?!adaptors\b)[a-z_]+\.?[a-z_]*( import|\.)")
+    assert not [place for place in lines if deep.search(place[1])]
 
 
 def test_both_readmes_have_the_same_sections_and_code():

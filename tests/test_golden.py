@@ -15,7 +15,7 @@ from closeness import assert_agree
 from oracle import Oracle, oracle_carry
 from random_models import read_files
 
-from elmokit.embedder import Embedder
+from elmokit.inference.embedder import Embedder
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 GOLDEN = SHARED / "data"
@@ -88,7 +88,7 @@ def test_embedder_gives_the_original_top_layer_batch_after_batch(model: str) -> 
 def test_embedder_gives_the_first_batch_whatever_its_state(model: str) -> None:
     embedder = Embedder.load(*model_files(model), state="zero")
 
-    vectors = embedder.embed(golden_batches(model)[0], layer="top")
+    vectors = embedder.embed(golden_batches(model)[0], layers="top")
 
     assert_agree(vectors, golden_top_layers(model)[0])
 

@@ -21,7 +21,7 @@ from oracle import (
 )
 from random_models import random_options, random_weights, write_files
 
-from elmokit.embedder import Embedder
+from elmokit.inference.embedder import Embedder
 from elmokit.text.characters import batch_to_ids
 
 # Some of the words here are meant to be remarked on.
@@ -209,10 +209,10 @@ def test_embed_averages_the_layers_or_picks_one(tmp_path: Path) -> None:
     embedder = load(tmp_path, options, weights)
     layers = oracle_layers(options, weights, FEW)
 
-    assert_agree(embedder.embed(FEW, layer="average"), [one.mean(0) for one in layers])
-    assert_agree(embedder.embed(FEW, layer="top"), [one[2] for one in layers])
+    assert_agree(embedder.embed(FEW, layers="average"), [one.mean(0) for one in layers])
+    assert_agree(embedder.embed(FEW, layers="top"), [one[2] for one in layers])
     for number in range(3):
-        assert_agree(embedder.embed(FEW, layer=number), [one[number] for one in layers])
+        assert_agree(embedder.embed(FEW, layers=number), [one[number] for one in layers])
 
 
 @pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
@@ -380,7 +380,7 @@ def test_carry_through_a_stream_agrees_with_the_oracle_on_batches_of_64(tmp_path
     embedder = load(tmp_path, options, weights, state="carry")
     sentences = [["a", "b", "c"][: number % 4] for number in range(70)]
 
-    streamed = list(embedder.embed_layers_stream(iter(sentences)))
+    streamed = list(embedder.embed_stream(iter(sentences), "all"))
 
     first, second = oracle_carry(options, weights, [sentences[:64], sentences[64:]])
     assert_agree(streamed, first + second)

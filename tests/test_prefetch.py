@@ -7,7 +7,7 @@ from threading import enumerate as living_threads
 
 import pytest
 
-from elmokit.prefetch import prefetch
+from elmokit.system import prefetch
 
 PATIENCE = 5.0
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from elmokit import process_memory
-from elmokit.process_memory import (
+from elmokit import system as process_memory
+from elmokit.system import (
     CAPACITIES,
     give_back_free_memory,
     give_back_large_blocks,
@@ -17,7 +17,7 @@ from elmokit.process_memory import (
 
 LARGE_BLOCKS = """
 import ctypes, sys
-from elmokit.process_memory import give_back_large_blocks
+from elmokit.system import give_back_large_blocks
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in "abcdefghij"]
 library = ctypes.CDLL(None)
@@ -42,7 +42,7 @@ def test_large_blocks_stay_in_maps_of_their_own(argument: list[str], mapped: int
 
 KEPT_BLOCKS = """
 import resource, sys
-from elmokit.process_memory import keep_large_blocks
+from elmokit.system import keep_large_blocks
 if sys.argv[1:]:
     keep_large_blocks()
 def step():
@@ -101,7 +101,7 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 STARTED_BY_A_LARGE_PROCESS = """
 import subprocess, sys
 block = bytearray(b"1") * (300 << 20)
-command = "from elmokit.process_memory import peak_memory; print(peak_memory() >> 20)"
+command = "from elmokit.system import peak_memory; print(peak_memory() >> 20)"
 subprocess.run([sys.executable, "-c", command], check=True)
 """
 

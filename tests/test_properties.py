@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_options, random_weights, write_files
 
-from elmokit.embedder import Embedder
+from elmokit.inference.embedder import Embedder
 from elmokit.model.bilm import BiLM
 
 PROJECTION = 8
@@ -122,8 +122,8 @@ def test_batch_size_never_changes_a_vector(
 ) -> None:
     sentences = sentences_of_many_lengths()
     expected = embedder.embed_layers(sentences)
-    monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", sentences_per_batch)
-    monkeypatch.setattr("elmokit.embedder.TOKENS_PER_BATCH", tokens_per_batch)
+    monkeypatch.setattr("elmokit.inference.embedder.SENTENCES_PER_BATCH", sentences_per_batch)
+    monkeypatch.setattr("elmokit.inference.embedder.TOKENS_PER_BATCH", tokens_per_batch)
 
     assert_agree(embedder.embed_layers(sentences), expected)
 
@@ -132,9 +132,9 @@ def test_a_stream_gives_what_a_list_gives(
     embedder: Embedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentences = sentences_of_many_lengths()
-    monkeypatch.setattr("elmokit.embedder.TOKENS_PER_WINDOW", 60)
+    monkeypatch.setattr("elmokit.inference.embedder.TOKENS_PER_WINDOW", 60)
 
-    streamed = list(embedder.embed_layers_stream(iter(sentences)))
+    streamed = list(embedder.embed_stream(iter(sentences), "all"))
 
     assert_agree(streamed, embedder.embed_layers(sentences))
 

@@ -9,6 +9,8 @@ import elmokit
 
 NAMES = [
     "BiLM",
+    "CachedEmbedder",
+    "CharacterEncoderConfig",
     "ConfigError",
     "Elmo",
     "ElmoError",
@@ -16,10 +18,29 @@ NAMES = [
     "Embedder",
     "FormatError",
     "InputError",
+    "InputSettings",
     "LanguageModel",
     "ModelConfig",
+    "NeighbourIndex",
+    "PretrainConfig",
     "ScalarMix",
+    "StaticVectors",
+    "TrainedTask",
+    "VectorSettings",
+    "Vocabulary",
+    "WithPredicates",
     "batch_to_ids",
+    "build_index",
+    "convert_model",
+    "embed_files",
+    "open_input",
+    "open_vectors",
+    "pretrain",
+    "read_run",
+    "read_vectors",
+    "task_config",
+    "train_task",
+    "write_vectors",
 ]
 
 

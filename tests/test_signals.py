@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from elmokit.signals import SIGNALS, wish_to_stop
+from elmokit.system import SIGNALS, stop_requests
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
@@ -30,14 +30,14 @@ def handlers() -> list[object]:
 
 
 def test_nobody_has_asked_to_stop_at_first() -> None:
-    with wish_to_stop() as wish:
+    with stop_requests() as wish:
         assert not wish
 
 
 @BOTH
 def test_first_signal_is_noted_and_the_work_goes_on(number: signal.Signals) -> None:
     steps = 0
-    with wish_to_stop() as wish:
+    with stop_requests() as wish:
         for step in range(3):
             steps += 1
             if step == 1:
@@ -51,7 +51,7 @@ def test_second_signal_interrupts_and_handlers_are_restored(number: signal.Signa
     before = handlers()
 
     def ask_twice() -> None:
-        with wish_to_stop():
+        with stop_requests():
             assert handlers() != before
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(number)
@@ -70,7 +70,7 @@ def test_handler_from_before_hears_of_signals_after_the_block(number: signal.Sig
         heard.append(number)
 
     signal.signal(number, hear)
-    with wish_to_stop() as wish:
+    with stop_requests() as wish:
         signal.raise_signal(number)
     assert heard == []
     signal.raise_signal(number)
@@ -82,7 +82,7 @@ def test_handlers_are_restored_after_an_error() -> None:
     before = handlers()
 
     def fail_inside() -> None:
-        with wish_to_stop():
+        with stop_requests():
             raise RuntimeError("no such text")
 
     with pytest.raises(RuntimeError, match="no such text"):
@@ -95,7 +95,7 @@ def test_other_threads_leave_signals_alone() -> None:
     found: list[object] = []
 
     def work() -> None:
-        with wish_to_stop() as wish:
+        with stop_requests() as wish:
             found.extend([handlers(), bool(wish)])
 
     thread = Thread(target=work)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmokit import threads
+from elmokit import system as threads
 from elmokit.errors import InputError
-from elmokit.threads import check_threads, computing_with, cpu_quota, usable_cpus, use_threads
+from elmokit.system import check_threads, computing_with, cpu_quota, usable_cpus, use_threads
 
 
 def machine(folder: Path, groups: str, mounts: str, files: dict[str, str]) -> Path:
@@ -131,7 +131,7 @@ def test_without_a_quota_the_number_of_threads_is_left_to_torch(monkeypatch):
 
 PROGRAM = """
 import os
-from elmokit.threads import use_threads, wait_briefly
+from elmokit.system import use_threads, wait_briefly
 wait_briefly()
 use_threads(1)
 import torch

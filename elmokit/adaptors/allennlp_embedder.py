@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from elmokit.config import check_size
-from elmokit.embedder import Embedder, Vectors
 from elmokit.errors import InputError
-from elmokit.formats.models import Location
-from elmokit.formats.published import find_published
-from elmokit.formats.vector_settings import VectorSettings
-from elmokit.formats.vectors import SentenceKeys, write_hdf5
+from elmokit.formats.find import Location, find_published
+from elmokit.inference.embedder import Embedder, Vectors
+from elmokit.inference.layers import LayerChoice
 from elmokit.text.characters import Sentence, check_sentences, short
+from elmokit.vectors.hdf5 import SentenceKeys, write_hdf5
+from elmokit.vectors.items import VectorSettings
 
 DEFAULT_OPTIONS_FILE = find_published("original").options[0]
 DEFAULT_WEIGHT_FILE = find_published("original").weights[0]
@@ -112,7 +112,7 @@ class ElmoEmbedder:
             for sentence in sentences:
                 keys.add(sentence)
         layers = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
-        arrays = (reduce_layers(array, output_format) for array in layers)
+        arrays = (LayerChoice(output_format, len(array)).of(array) for array in layers)
         write_hdf5(
             output_file_path,
             zip(sentences, arrays, strict=True),
@@ -123,13 +123,6 @@ class ElmoEmbedder:
     def reset_state(self) -> None:
         """Forget the batches read so far."""
         self.embedder.reset_state()
-
-
-def reduce_layers(layers: Vectors, output_format: OutputFormat) -> Vectors:
-    """From (layers, words, size) to what the format keeps of it."""
-    if output_format == "all":
-        return layers
-    return layers[-1] if output_format == "top" else layers.mean(0)
 
 
 def read_sentences(input_file: Iterable[str]) -> list[str]:

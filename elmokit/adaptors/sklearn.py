@@ -10,7 +10,6 @@ classifier.predict(["Claim your prize"])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -31,7 +30,7 @@ from elmokit.adaptors.text_reader import (
 )
 from elmokit.config import ModelConfig, Precision, check_choice, check_size
 from elmokit.errors import InputError
-from elmokit.reductions import Vectors
+from elmokit.inference.layers import LayerChoice, Vectors
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin  # type: ignore[import-untyped]
@@ -41,7 +40,6 @@ except ImportError as error:
     ) from error
 
 Pool = Literal["mean", "max", "mean+max"]
-Layer = Literal["average", "top", "all"] | int
 
 POOLS = {"mean": MEAN, "max": MAX}
 REMEDY = "set_params(model=…) names the right one"
@@ -58,7 +56,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         model: A model folder, the name of a model, or a pair of options and weights; None for the
             bundled model of English.
-        layer: "average", "top", a number (0 is the token layer), or "all", one behind the other.
+        layers: "average", "top", a number (0 is the token layer), or "all", one behind the other.
         pool: Over the words of a text: "mean", "max", or "mean+max", one behind the other.
         tokenizer: "default", the one that the model was trained with; "spaces" splits texts as
             TF-Hub's module does; or a function that gives the words of a text.
@@ -75,7 +73,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         model: Spec = None,
         *,
-        layer: Layer = "average",
+        layers: str | int = "average",
         pool: Pool = "mean",
         tokenizer: Tokenizer = "default",
         batch_size: int = 1024,
@@ -84,7 +82,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         cache_megabytes: int = 512,
     ) -> None:
         self.model = model
-        self.layer = layer
+        self.layers = layers
         self.pool = pool
         self.tokenizer = tokenizer
         self.batch_size = batch_size
@@ -146,17 +144,19 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_checksum(loaded, expected, self.model, REMEDY)
         return loaded
 
-    def _parts(self, config: ModelConfig) -> list[Part]:
+    def _parts(self, config: ModelConfig) -> list[FeaturePart]:
         """What stands side by side in a vector."""
         check_choice("pool", self.pool, get_args(Pool))
-        rows = rows_of(self.layer, config)
+        rows = rows_of(self.layers, config)
         pools = self.pool.split("+")
         return [
-            Part(POOLS[pool], row, f"{pool}_{name}") for pool in pools for name, row in rows.items()
+            FeaturePart(POOLS[pool], row, f"{pool}_{name}")
+            for pool in pools
+            for name, row in rows.items()
         ]
 
 
-class Part(NamedTuple):
+class FeaturePart(NamedTuple):
     """A stretch of a vector: where it is in what `TextReader.pooled` gives, and its name."""
 
     pool: int
@@ -164,16 +164,10 @@ class Part(NamedTuple):
     name: str
 
 
-def rows_of(layer: object, config: ModelConfig) -> dict[str, int]:
-    """The rows of a layer in what `TextReader.pooled` gives, by name."""
+def rows_of(layers: str | int, config: ModelConfig) -> dict[str, int]:
+    """The rows of layers in what `TextReader.pooled` gives, by name."""
     count = config.layer_count
-    numbered = {f"layer{number}": number for number in range(count)}
-    if layer == "all":
-        return numbered
-    if layer == "average":
+    name = LayerChoice(layers, count).name
+    if name == "average":
         return {"average": count}
-    number = count - 1 if layer == "top" else layer
-    whole = isinstance(number, Integral) and not isinstance(number, bool)
-    if not whole or not 0 <= number < count:  # type: ignore[operator]
-        raise InputError(f"layer is {layer!r}; use 'average', 'top', 'all', or 0 to {count - 1}")
-    return {f"layer{number}": int(number)}  # type: ignore[call-overload]
+    return {f"layer{n}": n for n in range(count) if name in ("all", str(n))}

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from torch import Tensor, nn
 
 from elmokit.config import CharacterEncoderConfig
-from elmokit.embedder import Embedder
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.formats.models import Location
+from elmokit.formats.find import Location
+from elmokit.inference.embedder import Embedder
 from elmokit.model.bilm import Layers, remove_markers
 from elmokit.model.scalar_mix import ScalarMix
 from elmokit.text.characters import UnusualWords, batch_to_ids, check_sentences, short
@@ -80,7 +80,8 @@ class Module(nn.Module):
             sentences, width = cut_padding(inputs)
         else:
             raise InputError(f"signature is {signature!r}; use 'default' or 'tokens'")
-        outputs = self.outputs(self.read(sentences, width))
+        layers = self.read(sentences, width)
+        outputs = outputs_of(layers, self.mix(layers.vectors))
         return outputs if as_dict else outputs["default"]
 
     def read(self, sentences: Sequence[Sequence[str]], width: int) -> Layers:
@@ -90,18 +91,18 @@ class Module(nn.Module):
         layers, _ = self.bilm(ids.to(self.mix.gamma.device))
         return Layers(*remove_markers(*layers))
 
-    def outputs(self, layers: Layers) -> dict[str, Tensor]:
-        """The hub's outputs, by name."""
-        elmo = self.mix(layers.vectors)
-        lengths = layers.mask.sum(1)
-        tokens, *lstm_outputs = layers.vectors
-        return {
-            "word_emb": tokens[:, :, : self.bilm.config.token_size],
-            **{f"lstm_outputs{n}": vectors for n, vectors in enumerate(lstm_outputs, start=1)},
-            "elmo": elmo,
-            "default": elmo.sum(1) / lengths.clamp(min=1)[:, None],
-            "sequence_len": lengths,
-        }
+
+def outputs_of(layers: Layers, elmo: Tensor) -> dict[str, Tensor]:
+    """The hub's outputs by name, of layers and their mix (batch, words, size)."""
+    lengths = layers.mask.sum(1)
+    tokens, *lstm_outputs = layers.vectors
+    return {
+        "word_emb": tokens[:, :, : tokens.shape[-1] // 2],  # both halves are the token vector
+        **{f"lstm_outputs{n}": vectors for n, vectors in enumerate(lstm_outputs, start=1)},
+        "elmo": elmo,
+        "default": elmo.sum(1) / lengths.clamp(min=1)[:, None],
+        "sequence_len": lengths,
+    }
 
 
 def read_spec(spec: Spec) -> Embedder:

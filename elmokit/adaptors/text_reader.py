@@ -1,4 +1,4 @@
-"""Texts to vectors of a frozen biLM, each text read once: what Keras and scikit-learn share."""
+"""Vectors of texts by a frozen biLM, each text read once: what Keras and scikit-learn share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -17,12 +17,12 @@ import torch
 from elmokit.adaptors.tensorflow_hub import CHOSEN_MODEL, as_list, is_hub_address, read_spec
 from elmokit.bundled import ENGLISH_SMALL, is_bundled
 from elmokit.config import Precision, check_choice, check_size
-from elmokit.embedder import Embedder
 from elmokit.errors import InputError
-from elmokit.formats.models import MODEL_OF_RUN, Location, is_published
-from elmokit.reductions import Vectors
+from elmokit.formats.find import MODEL_OF_RUN, Location, is_published
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.layers import Vectors
+from elmokit.inference.token_vectors import check_device
 from elmokit.text.characters import short
-from elmokit.token_vectors import check_device
 
 Spec = Location | tuple[Location, Location] | list[Location] | None
 Locations = tuple[str, ...]
@@ -32,7 +32,7 @@ Progress = Callable[[int, int | None], None]
 
 MODELS_AT_ONCE = 2
 READERS_AT_ONCE = 4
-"""How many models stay loaded, and how many memories of texts, for whoever names them next."""
+"""How many models stay loaded, and how many caches of texts."""
 TEXTS_AT_ONCE = 1024
 """How many texts are sorted by length together when they are read ahead."""
 MEGABYTE = 1 << 20
@@ -48,38 +48,28 @@ class LoadedModel(NamedTuple):
 
 
 def locations_of(spec: Spec) -> Locations:
-    """What a spec names, as text: a folder, a name or an address, or options and weights.
+    """What a spec names, as text: a folder, a name or a URL, or options and weights.
 
     >>> locations_of(None), locations_of(["options.json", "weights.hdf5"])
     (('english-small',), ('options.json', 'weights.hdf5'))
     """
     if spec is None:
         return (ENGLISH_SMALL,)
+    locations = spec if isinstance(spec, tuple | list) else [spec]
+    if isinstance(spec, tuple | list) and len(spec) != 2:
+        raise InputError(f"model has {len(spec)} entries; give (options, weights)")
+    for location in locations:
+        if not isinstance(location, str | Path):
+            raise InputError(f"model is {short(location)}; give a folder, a name, or two files")
+    return tuple(os.fspath(location) for location in locations)
+
+
+def absolute(spec: Any) -> Any:
+    """The same, found from any folder; names, URLs and what cannot be a model stay as they are."""
     if isinstance(spec, tuple | list):
-        if len(spec) != 2:
-            raise InputError(f"model has {len(spec)} entries; give (options, weights)")
-        return tuple(os.fspath(location) for location in map(checked_location, spec))
-    return (os.fspath(checked_location(spec)),)
-
-
-def checked_location(location: object) -> Location:
-    """Refuse what is neither text nor a path."""
-    if not isinstance(location, str | Path):
-        raise InputError(f"model is {short(location)}; give a folder, a name, or two files")
-    return location
-
-
-def absolute(spec: Spec) -> Spec:
-    """The same, found from any folder; names and addresses stay as they are."""
-    if isinstance(spec, tuple | list):
-        return [_absolute(location) for location in spec]
-    return None if spec is None else _absolute(spec)
-
-
-def _absolute(location: Location) -> Location:
-    # What cannot be a location is refused where it is loaded, not where it is written down.
-    there = isinstance(location, str | Path) and os.path.exists(location)
-    return os.path.abspath(location) if there else location
+        return [absolute(location) for location in spec]
+    there = isinstance(spec, str | Path) and os.path.exists(spec)
+    return os.path.abspath(spec) if there else spec
 
 
 def load_shared(
@@ -92,7 +82,7 @@ def load_shared(
 
 
 def unload_models() -> None:
-    """Let go of all models and of what they have read; whoever has one already keeps it."""
+    """Release all models and what they have read."""
     _load.cache_clear()
     shared_reader.cache_clear()
 
@@ -101,7 +91,7 @@ def unload_models() -> None:
 def _load(
     locations: Locations, stamp: object, device: str | None, precision: Precision
 ) -> LoadedModel:
-    del stamp  # a part of the key: files that have changed are loaded anew
+    del stamp  # a part of the key: files that have changed are loaded again
     check_choice("precision", precision, get_args(Precision))
     embedder = read_spec(locations[0] if len(locations) == 1 else list(locations))
     embedder.precision = precision
@@ -112,7 +102,7 @@ def _load(
 
 
 def _stamp(locations: Locations) -> object:
-    """Sizes and times of the files that are named, and what the hub's old address stands for."""
+    """Sizes and times of the files that are named, and what the hub's old URL stands for."""
     chosen = os.environ.get(CHOSEN_MODEL) if any(map(is_hub_address, locations)) else None
     files = []
     for path in map(Path, locations):
@@ -122,27 +112,19 @@ def _stamp(locations: Locations) -> object:
 
 
 def check_there(spec: Spec, remedy: str, *, was_there: bool) -> None:
-    """Refuse a place in which nothing is.
+    """Raise for a file or folder that does not exist.
 
     Where no model `was_there` before, a word may be a misspelt name, which loading has hints for.
     """
     for location in locations_of(spec):
-        if is_missing(location) and (was_there or os.path.isabs(location)):
+        named = "://" in location or is_published(location) or is_bundled(location)
+        missing = not named and not os.path.exists(location)
+        if missing and (was_there or os.path.isabs(location)):
             raise InputError(f"{location}: there is no such file or folder; {remedy}")
 
 
-def is_missing(location: str) -> bool:
-    """Whether this is neither an address, nor the name of a model, nor a place with anything in it.
-
-    >>> is_missing("english-small"), is_missing("no/such/folder")
-    (False, True)
-    """
-    named = "://" in location or is_published(location) or is_bundled(location)
-    return not named and not os.path.exists(location)
-
-
 def check_checksum(loaded: LoadedModel, expected: str | None, spec: Spec, remedy: str) -> None:
-    """Refuse a model other than the one that something was trained with."""
+    """Raise for a model other than the one that something was trained with."""
     if expected is not None and loaded.checksum != expected:
         name = " ".join(locations_of(spec))
         raise InputError(
@@ -165,9 +147,9 @@ def checked_texts(texts: object) -> list[str]:
 
 
 class TextReader:
-    """Reads texts with a model, and remembers their vectors up to a number of megabytes.
+    """Reads texts with a model, and caches their vectors up to a number of megabytes.
 
-    When there is no room for more, the texts that were asked for longest ago are forgotten.
+    When there is no room for more, the texts that were asked for longest ago are dropped.
 
     Args:
         embedder: The model; it must not be trained meanwhile.
@@ -175,7 +157,7 @@ class TextReader:
             it. "default": sentences and words are those of the model's own tokenizer, and each
             sentence is read by itself. Or a function that gives the words of a text.
         words: Read no more than this many words of a text; None for all.
-        megabytes: How much is remembered; 0 for nothing.
+        megabytes: Size of the cache; 0 for none.
     """
 
     def __init__(
@@ -194,37 +176,38 @@ class TextReader:
         self.embedder = embedder
         self.split = split
         self.words = words
-        self._layers = Memory(self._read, megabytes * MEGABYTE)
-        self._pooled = Memory(self._read_pooled, megabytes * MEGABYTE)
+        room = megabytes * MEGABYTE
+        self._layers = TextCache(self._read, room)
+        self._pooled = TextCache(lambda texts: map(pool_words, self._read(texts)), room)
 
     def layers(self, texts: Sequence[str]) -> list[Vectors]:
         """The vectors of each text's words in all layers, as (layers, words, size)."""
-        return self._layers.recall(texts)
+        return self._layers.get(texts)
 
     def pooled(self, texts: Sequence[str]) -> list[Vectors]:
         """The vectors of each text as (2, layers + 1, size): mean and maximum over its words.
 
         The row after the layers is their average. A text without words is zeros.
         """
-        return self._pooled.recall(texts)
+        return self._pooled.get(texts)
 
     def read_ahead(
         self, texts: Sequence[str], *, pooled: bool, progress: Progress | None = None
     ) -> None:
-        """Read texts for `layers` or `pooled`, many at once, as far as they can be remembered."""
-        memory = self._pooled if pooled else self._layers
+        """Read texts for `layers` or `pooled`, many at once, as far as they can be cached."""
+        cache = self._pooled if pooled else self._layers
         distinct = list(dict.fromkeys(texts))
         for start in range(0, len(distinct), TEXTS_AT_ONCE):
-            memory.recall(distinct[start : start + TEXTS_AT_ONCE])
+            cache.get(distinct[start : start + TEXTS_AT_ONCE])
             if progress is not None:
                 progress(min(start + TEXTS_AT_ONCE, len(distinct)), len(distinct))
-            if distinct[0] not in memory:  # from here on, what is read would push out these
+            if distinct[0] not in cache:  # from here on, what is read would push out these
                 return
 
     def forget(self) -> None:
-        """Forget all texts."""
-        self._layers.forget()
-        self._pooled.forget()
+        """Empty the cache."""
+        self._layers.clear()
+        self._pooled.clear()
 
     def sentences(self, text: str) -> list[list[str]]:
         """The sentences of a text as lists of words, none of them empty."""
@@ -234,38 +217,28 @@ class TextReader:
             sentences = [[word for word in text.split(" ") if word]]
         else:
             sentences = self.embedder.split(text)
-        return [sentence for sentence in first_words(sentences, self.words) if sentence]
+        left = sum(map(len, sentences)) if self.words is None else self.words
+        found = []
+        for sentence in sentences:
+            found.append(sentence[:left])
+            left -= len(found[-1])
+        return [sentence for sentence in found if sentence]
 
     def _read(self, texts: Sequence[str]) -> Iterator[Vectors]:
-        """Read texts without remembering any."""
+        """Read texts without the cache."""
         split = [self.sentences(text) for text in texts]
         config = self.embedder.config
         nothing = np.zeros((config.layer_count, 0, config.vector_size), np.float32)
-        vectors = self.embedder.embed_layers_stream(sentence for text in split for sentence in text)
+        vectors = self.embedder.embed_stream((words for text in split for words in text), "all")
         for text in split:
             found = [next(vectors) for _ in text]
             yield np.concatenate(found, axis=1) if found else nothing
 
-    def _read_pooled(self, texts: Sequence[str]) -> Iterator[Vectors]:
-        return map(pool_words, self._read(texts))
-
 
 @lru_cache(maxsize=READERS_AT_ONCE)
 def shared_reader(embedder: Embedder, split: Tokenizer, megabytes: int) -> TextReader:
-    """The reader, and its memory, that all with these settings share."""
+    """The reader, and its cache, that all with these settings share."""
     return TextReader(embedder, split, megabytes=megabytes)
-
-
-def first_words(sentences: Iterable[list[str]], limit: int | None) -> Iterator[list[str]]:
-    """Sentences up to a number of words.
-
-    >>> list(first_words([["a", "b"], ["c", "d"]], 3))
-    [['a', 'b'], ['c']]
-    """
-    for sentence in sentences:
-        yield sentence[:limit]
-        if limit is not None:
-            limit = max(limit - len(sentence), 0)
 
 
 def pool_words(layers: Vectors) -> Vectors:
@@ -277,21 +250,17 @@ def pool_words(layers: Vectors) -> Vectors:
     return pooled
 
 
-class Memory:
-    """Remembers the arrays of texts up to a number of bytes; safe from several threads.
+class TextCache:
+    """Arrays of texts up to a number of bytes; safe from several threads.
 
-    >>> memory = Memory(lambda texts: (np.zeros(len(text)) for text in texts), 150)
-    >>> [len(array) for array in memory.recall(["ab", "c", "ab"])], len(memory)
+    >>> cache = TextCache(lambda texts: (np.zeros(len(text)) for text in texts), 150)
+    >>> [len(array) for array in cache.get(["ab", "c", "ab"])], len(cache)
     ([2, 1, 2], 2)
-    >>> memory.recall(["def"]), len(memory)
-    ([array([0., 0., 0.])], 2)
     """
 
-    def __init__(
-        self, compute: Callable[[Sequence[str]], Iterable[Vectors]], most_bytes: int
-    ) -> None:
+    def __init__(self, compute: Callable[[Sequence[str]], Iterable[Vectors]], room: int) -> None:
         self._compute = compute
-        self._most_bytes = most_bytes
+        self._room = room
         self._bytes = 0
         self._arrays: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = Lock()
@@ -302,37 +271,35 @@ class Memory:
     def __contains__(self, text: str) -> bool:
         return text in self._arrays
 
-    def recall(self, texts: Sequence[str]) -> list[Vectors]:
-        """The array of each text; those that are not remembered are computed together."""
-        found: dict[str, Vectors] = {}
+    def get(self, texts: Sequence[str]) -> list[Vectors]:
+        """The array of each text; those that are not there are computed together."""
         with self._lock:
-            for text in texts:
-                if text in self._arrays:
-                    self._arrays.move_to_end(text)
-                    found[text] = self._arrays[text]
+            found = {text: self._arrays[text] for text in texts if text in self._arrays}
+            for text in found:
+                self._arrays.move_to_end(text)
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         computed = self._compute(missing) if missing else ()
         for text, array in zip(missing, computed, strict=True):
             found[text] = array
-            self._remember(text, array)
+            self._store(text, array)
         return [found[text] for text in texts]
 
-    def forget(self) -> None:
-        """Forget everything."""
+    def clear(self) -> None:
+        """Drop everything."""
         with self._lock:
             self._arrays.clear()
             self._bytes = 0
 
-    def _remember(self, text: str, array: Vectors) -> None:
+    def _store(self, text: str, array: Vectors) -> None:
         with self._lock:
-            if text in self._arrays or bytes_of(text, array) > self._most_bytes:
+            if text in self._arrays or bytes_of(text, array) > self._room:
                 return
             self._arrays[text] = array
             self._bytes += bytes_of(text, array)
-            while self._bytes > self._most_bytes:
+            while self._bytes > self._room:
                 self._bytes -= bytes_of(*self._arrays.popitem(last=False))
 
 
 def bytes_of(text: str, array: Vectors) -> int:
-    """What it takes to remember a text: of a long one, more than its vectors do."""
+    """What it takes to store a text: of a long one, more than its vectors do."""
     return sys.getsizeof(text) + array.nbytes

@@ -5,32 +5,146 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmokit.bulk.summary import UNUSUAL
-from elmokit.carried_state import StateArrays
-from elmokit.config import ModelConfig, check_choice, check_size
-from elmokit.device_memory import is_out_of_memory, unless_out_of_memory
-from elmokit.embedder import LONGEST_WHOLE, SENTENCES_PER_CARRIED_BATCH, Embedder
+from elmokit.config import check_choice, check_size
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.formats.vector_settings import DType
-from elmokit.reductions import (
-    Layer,
-    Mix,
-    Pool,
-    Reduction,
-    Vectors,
-    every_layer,
-    mixture_of_each,
-    reduced_size,
-    reduction_of,
+from elmokit.inference.embedder import (
+    LONGEST_WHOLE,
+    SENTENCES_PER_CARRIED_BATCH,
+    Embedder,
+    StateArrays,
+    is_out_of_memory,
+    unless_out_of_memory,
 )
+from elmokit.inference.layers import Mix, Pool, Vectors
+from elmokit.system import counted
 from elmokit.text.characters import Sentence, check_sentences
+from elmokit.vectors.items import DType
+
+UNUSUAL = "unusual: "
+"""Begins the names of totals that count unusual words, by kind."""
+
+
+@dataclass(frozen=True)
+class BulkProgress:
+    """How far the work is."""
+
+    sentences: int
+    words: int
+    words_here: int  # without those of the run that this one resumes
+    seconds: float
+    first_position: int  # bytes of the input that were done before
+    position: int  # bytes of the input that are done
+    size: int | None  # bytes of the input in all, where they are known
+    known_words: float  # share of words whose token vectors were remembered
+    written: int = 0  # sentences in the output, once all are computed
+
+    @property
+    def words_per_second(self) -> float:
+        """Since the start of this process."""
+        return self.words_here / self.seconds if self.seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """As the bytes of the input tell; None where they do not."""
+        done = self.position - self.first_position
+        if self.size is None or done <= 0:
+            return None
+        return self.seconds * max(0, self.size - self.position) / done
+
+
+Report = Callable[[BulkProgress], None]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was read and written."""
+
+    output: str
+    sentences: int = 0
+    words: int = 0
+    blank: int = 0
+    duplicates: int = 0
+    long_sentences: int = 0  # too long to be read whole, each as often as the text has it
+    longest_whole: int | None = None  # words of the longest sentence that is read whole
+    out_of_memory: int = 0  # how often a batch had to be halved, or computed on the processor
+    unusual_words: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    words_per_second: float = 0.0
+    peak_memory_bytes: int | None = None
+    already_finished: bool = False  # by an earlier run; only its sentences are counted here
+
+    @classmethod
+    def of(
+        cls,
+        output: str | Path,
+        totals: Mapping[str, int],
+        words_here: int,
+        seconds: float,
+        memory: int | None,
+        *,
+        longest_whole: int | None = None,
+    ) -> Summary:
+        """From the totals of a run, and the time and the words of its last process."""
+        unusual = {
+            name.removeprefix(UNUSUAL): count
+            for name, count in totals.items()
+            if name.startswith(UNUSUAL) and count
+        }
+        counts: dict[str, Any] = {
+            name: totals.get(name, 0)
+            for name in (
+                "sentences",
+                "words",
+                "blank",
+                "duplicates",
+                "long_sentences",
+                "out_of_memory",
+            )
+        }
+        rate = words_here / seconds if seconds else 0.0
+        return cls(
+            str(output),
+            **counts,
+            longest_whole=longest_whole,
+            unusual_words=unusual,
+            seconds=seconds,
+            words_per_second=rate,
+            peak_memory_bytes=memory,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return asdict(self)
+
+    def describe(self) -> str:
+        """One line."""
+        if self.already_finished:
+            sentences = counted(self.sentences, "sentence")
+            return f"{self.output}: already finished, with {sentences}; nothing is left to do"
+        phrases = [
+            counted(self.sentences, "sentence")
+            + (f" ({self.blank:,} blank)" if self.blank else ""),
+            counted(self.words, "word"),
+            *(f"{count:,} {kind}" for kind, count in self.unusual_words.items()),
+        ]
+        if self.duplicates:
+            phrases.append(f"{self.duplicates:,} repeated and computed once")
+        if self.long_sentences:
+            limit = f" (over {self.longest_whole:,} words)" if self.longest_whole else ""
+            phrases.append(f"{counted(self.long_sentences, 'long sentence')}{limit} read in pieces")
+        if self.out_of_memory:
+            phrases.append(f"{counted(self.out_of_memory, 'time')} out of memory, and tried again")
+        phrases.append(f"{self.seconds:.1f} s, {self.words_per_second:,.0f} words/s")
+        return f"{self.output}: {', '.join(phrases)}"
+
 
 Array = NDArray[Any]
 
@@ -46,11 +160,7 @@ class Computer:
 
     Args:
         embedder: The model.
-        layers: "average", "top", "all", the number of a layer ("0" is the token layer), or a mix
-            as `formats.mixes.read_mix` gives it. A mix with layer norm is of each sentence by
-            itself, so that its vectors do not depend on the sentences around it.
-        pool: "mean" or "max" over the words of a sentence, zeros where it has none; "none" keeps
-            the words.
+        layers, pool: Those of `LayerChoice`; a mix is moved to the model's device.
         dtype: "float32", or "float16" as the last step.
         longest: Sentences of more words are read in pieces, with the same result. A mix with layer
             norm, or one that adds the directions, needs them whole.
@@ -63,35 +173,29 @@ class Computer:
         self,
         embedder: Embedder,
         *,
-        layers: str | Mix = "average",
-        pool: Pool = "none",
+        layers: str | int | Mix = "average",
+        pool: Pool = None,
         dtype: DType = "float32",
         longest: int = LONGEST_WHOLE,
     ) -> None:
         check_choice("dtype", dtype, get_args(DType))
         check_size("longest", longest)
         self.embedder = embedder
-        self.layers = layers
-        self.pool = pool
+        self.choice = embedder.choose(layers, pool)
+        self._move_mix()
         self.dtype = dtype
         self.longest = longest
         self.progress: Callable[[int, int], None] | None = None
         self._next_row = 0
         self._counts: Counter[str] = Counter()
         self._taken = self._all_counts()
-        self._reduction()  # refuses layers that the model does not have
 
     @property
     def bytes_per_word(self) -> int:
         """The most bytes that results take for each word, a sentence's two markers counted too."""
-        config = self.embedder.config
-        if isinstance(self.layers, str):
-            layers = config.layer_count if self.layers == "all" else 1
-            size = layers * config.vector_size
-        else:
-            size = reduced_size(self.layers, config)
-        vector = size * np.dtype(self.dtype).itemsize
-        return vector if self.pool == "none" else vector // 2
+        values = self.choice.values(self.embedder.config)
+        vector = values * np.dtype(self.dtype).itemsize
+        return vector if self.choice.pool is None else vector // 2
 
     def take_counts(self) -> dict[str, int]:
         """What happened since this was last asked, without what did not.
@@ -138,7 +242,7 @@ class Computer:
     def _note(self, sentences: Sequence[Sentence]) -> None:
         """Count what is unusual about sentences, each as often as it occurs."""
         self.embedder.note_words(sentences)
-        if self._reduction().by_halves:
+        if self.choice.by_halves:
             long = sum(len(sentence) > self.longest for sentence in sentences)
             self._counts["long_sentences"] += long
 
@@ -155,11 +259,10 @@ class Computer:
 
     def _embed(self, sentences: Sequence[Sentence], first_row: int = 0) -> list[Vectors]:
         """Embed sentences; on the processor if another device has no memory for a single one."""
-        reduction = self._reduction()
 
         def embed() -> list[Vectors]:
             return self.embedder.embed_as(
-                sentences, reduction, self.longest, first_row, self.progress
+                sentences, self.choice, self.longest, first_row, self.progress
             )
 
         device = self.embedder.device
@@ -187,18 +290,11 @@ class Computer:
         )
         self._counts["out_of_memory"] += 1
         self.embedder.bilm.to("cpu")
-        if not isinstance(self.layers, str):
-            self.layers.to("cpu")
+        self._move_mix()
 
-    def _reduction(self) -> Reduction:
-        """What the settings keep of a sentence, where the model is."""
-        layers, config = self.layers, self.embedder.config
-        if not isinstance(layers, str):
-            mixed = reduction_of(layers.to(self.embedder.device), config, self.pool)
-            return mixed if mixed.by_halves else replace(mixed, reduce=mixture_of_each(layers))
-        if layers == "all":
-            return every_layer(self.pool)
-        return reduction_of(named_layer(layers, config), config, self.pool)
+    def _move_mix(self) -> None:
+        if self.choice.mix is not None:
+            self.choice.mix.to(self.embedder.device)
 
     def _all_counts(self) -> Counter[str]:
         """What has happened so far, in the embedder's other calls too."""
@@ -213,15 +309,6 @@ class Computer:
             for number, sentence in enumerate(sentences):
                 arrays[number] = as_float16(sentence, arrays[number])
         return arrays
-
-
-def named_layer(name: str, config: ModelConfig) -> Layer:
-    """The layer, or the average of all, that a flag names."""
-    named: dict[str, Layer] = {"average": "average", "top": "top"}
-    named |= {str(number): number for number in range(config.layer_count)}
-    if name not in named:
-        raise InputError(f"layers is {name!r}; use one of all, {', '.join(named)}, or a mix")
-    return named[name]
 
 
 def as_float16(sentence: Sentence, vectors: Vectors) -> NDArray[np.float16]:

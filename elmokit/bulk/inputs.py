@@ -18,32 +18,84 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from elmokit.bulk.lines import ENCODING, STANDARD_INPUT, TextFile, TextStream, known_encoding
-from elmokit.bulk.parquet import ParquetFile
-from elmokit.bulk.raw_text import RawTextHint
-from elmokit.bulk.tables import READERS, Columns, Reader, Row
 from elmokit.config import check_choice
-from elmokit.errors import ConfigError, InputError
-from elmokit.text import corpus
-from elmokit.text.corpus import Errors, compression, find_files
+from elmokit.errors import ConfigError, ElmoWarning, InputError
+from elmokit.io import text_files as corpus
+from elmokit.io.tables import TABLE_SUFFIXES, Columns, ParquetFile, Row, TableFormat, text_rows
+from elmokit.io.text_files import (
+    ENCODING,
+    STANDARD_INPUT,
+    Errors,
+    TextFile,
+    TextStream,
+    compression,
+    find_files,
+    known_encoding,
+    suffix,
+)
 from elmokit.text.tokenizer import load_tokenizer
+
+ROWS_LOOKED_AT = 20
+RAW_SHARE = 0.25
+# A tokenized text may have Yahoo! or U.S. here and there, but no sentence that ends in one.
+# Anchored where a word begins: tried from each of its letters, a long one would take for ever.
+GLUED = re.compile(r"(?<!\S)(?:\S*[^\W\d_][,!?](?=\s|$)|\S*[^\W\d_]{2}\.(?=\s*$))")
+
+
+class RawTextHint:
+    """Looks at the first texts of an input, and warns once if many of them look raw.
+
+    Args:
+        name: What the warning calls the input.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._looked_at = 0
+        self._glued: list[str] = []
+        self._decided = False
+
+    def look_at(self, value: str | list[str]) -> None:
+        """Look at one of the first texts; words in a list, and blank texts, tell nothing."""
+        if self._decided or isinstance(value, list) or not value.strip():
+            return
+        self._looked_at += 1
+        found = GLUED.search(value)
+        if found:
+            self._glued.append(found[0])
+        if self._looked_at == ROWS_LOOKED_AT:
+            self.decide()
+
+    def decide(self) -> None:
+        """Warn, unless that was decided before."""
+        if not self._decided and self._glued and len(self._glued) >= self._looked_at * RAW_SHARE:
+            warnings.warn(
+                f"{self._name}: looks like raw text, and {self._glued[0][-40:]!r} is read as one "
+                "word; split it into words with --tokenize, or into sentences too with --split",
+                ElmoWarning,
+                stacklevel=2,
+            )
+        self._decided = True
+
 
 Format = Literal["text", "jsonl", "csv", "tsv", "parquet"]
 
 PARQUET = ".parquet"
-TABLES = (*READERS, PARQUET)
+TABLES = (*TABLE_SUFFIXES, PARQUET)
 SUFFIXES = (*corpus.SUFFIXES, *TABLES)
 """The files that are taken from a folder."""
 END_BYTES = 1 << 16
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record comes from; places are in the order of the records."""
 
     file: int  # number of the file, from 0
@@ -54,7 +106,7 @@ class Record(NamedTuple):
     """One sentence."""
 
     words: list[str]
-    place: Place  # the same for all sentences of a line
+    place: RecordPlace  # the same for all sentences of a line
     id: str | int | None = None  # kept from another column
 
 
@@ -111,7 +163,7 @@ class InputSettings:
         return asdict(self) | {"tokenizer": self.tokenizer if self.raw else None}
 
 
-class Source(Protocol):
+class InputSource(Protocol):
     """One file or stream."""
 
     path: Path
@@ -127,11 +179,11 @@ class Source(Protocol):
 class TextSource:
     """The rows of a text: its lines, or what a table in it has on them."""
 
-    def __init__(self, text: TextFile, columns: Columns, reader: Reader) -> None:
+    def __init__(self, text: TextFile, columns: Columns, format: TableFormat | None) -> None:
         self.path = text.path
         self._text = text
         self._columns = columns
-        self._reader = reader
+        self._format = format
 
     @property
     def position(self) -> int:
@@ -140,14 +192,14 @@ class TextSource:
 
     def rows(self, start: int = 1) -> Iterator[Row]:
         """Its rows from line `start` on."""
-        return self._reader(self._text, self._columns, start)
+        return text_rows(self._text, self._format, self._columns, start)
 
 
 class Input:
     """Records of some files or of a stream; `open_input` makes it."""
 
     def __init__(
-        self, sources: Sequence[Source], settings: InputSettings, *, streamed: bool = False
+        self, sources: Sequence[InputSource], settings: InputSettings, *, streamed: bool = False
     ) -> None:
         self.settings = settings
         self.streamed = streamed
@@ -167,7 +219,9 @@ class Input:
         settings = replace(self.settings, tokenizer=tokenizer)
         return Input(self._sources, settings, streamed=self.streamed)
 
-    def records(self, start: Place | None = None, *, hint_at_raw: bool = True) -> Iterator[Record]:
+    def records(
+        self, start: RecordPlace | None = None, *, hint_at_raw: bool = True
+    ) -> Iterator[Record]:
         """The records in order, from the first one at `start` or after it.
 
         What is before is not split into words. A stream can be read only once: to start later in
@@ -176,12 +230,12 @@ class Input:
         """
         found = start is not None
         hint = RawTextHint(self._name) if hint_at_raw and not (found or self.settings.raw) else None
-        for number, row in self._rows(start or Place(0, 1)):
+        for number, row in self._rows(start or RecordPlace(0, 1)):
             if hint is not None:
                 hint.look_at(row.value)
             for words in self._sentences(row.value):
                 found = True
-                yield Record(words, Place(number, row.line), row.id)
+                yield Record(words, RecordPlace(number, row.line), row.id)
         if not found:
             raise InputError(f"{self._name}: holds no sentence; name a file that has some")
         if hint is not None:
@@ -204,7 +258,7 @@ class Input:
     def _name(self) -> str:
         return str(self._sources[0].path) if len(self._sources) == 1 else "the input"
 
-    def name_of(self, place: Place) -> str:
+    def name_of(self, place: RecordPlace) -> str:
         """The file, or the stream, that a record comes from."""
         return str(self._sources[place.file].path)
 
@@ -215,7 +269,7 @@ class Input:
             return 0, total
         return self._bytes_before[self._reading] + self._sources[self._reading].position, total
 
-    def _rows(self, start: Place) -> Iterator[tuple[int, Row]]:
+    def _rows(self, start: RecordPlace) -> Iterator[tuple[int, Row]]:
         """The rows at `start` and after it, each with the number of its file."""
         for number, source in enumerate(self._sources):
             if number >= start.file:
@@ -277,41 +331,33 @@ def fingerprint(path: Path) -> dict[str, Any]:
     }
 
 
-def text_rows(text: TextFile, columns: Columns, start: int = 1) -> Iterator[Row]:
-    """The lines of plain text from `start` on."""
-    return (Row(line, contents) for line, contents in text.lines(start))
-
-
-def _source(path: Path, settings: InputSettings) -> Source:
-    compressed = compression(path)
-    kind = (path.with_suffix("") if compressed else path).suffix.lower()
-    if settings.format is not None:
-        kind = f".{settings.format}"
+def _source(path: Path, settings: InputSettings) -> InputSource:
+    kind = f".{settings.format}" if settings.format else suffix(path)
     if kind == PARQUET:
-        if compressed:
+        if compressed := compression(path):
             raise InputError(f"{path}: a Parquet file inside a .{compressed} file; decompress it")
         return ParquetFile(path, settings.columns, settings.errors)
     text = TextFile(path, settings.errors, settings.encoding)
-    return TextSource(text, settings.columns, _reader(kind, path, settings))
+    return TextSource(text, settings.columns, _table_format(kind, path, settings))
 
 
-def _stream(name: str, settings: InputSettings) -> Source:
+def _stream(name: str, settings: InputSettings) -> InputSource:
     text = TextStream(name, settings.errors, settings.encoding)
     if settings.format == "parquet":
         raise InputError(f"{text.path}: is a stream, which Parquet cannot be; save it in a file")
     columns = (settings.column, settings.keep) != (None, None)
     kind = settings.format or ("jsonl" if columns else "text")
-    return TextSource(text, settings.columns, _reader(f".{kind}", text.path, settings))
+    return TextSource(text, settings.columns, _table_format(f".{kind}", text.path, settings))
 
 
-def _reader(kind: str, path: Path, settings: InputSettings) -> Reader:
-    """What reads a kind of text; plain text has no columns to ask for."""
-    if kind not in READERS and (settings.column, settings.keep) != (None, None):
+def _table_format(kind: str, path: Path, settings: InputSettings) -> TableFormat | None:
+    """What a table is; None for plain text, which has no columns to ask for."""
+    if kind not in TABLE_SUFFIXES and (settings.column, settings.keep) != (None, None):
         raise InputError(
-            f"{path}: is plain text, which has no columns; ask for none (--column, --keep), name a "
-            f"table ({', '.join(TABLES)}), or say what it is (--format)"
+            f"{path}: is plain text, which has no columns; ask for none (--text-column, --keep), "
+            f"name a table ({', '.join(TABLES)}), or say what it is (--format)"
         )
-    return READERS.get(kind, text_rows)
+    return TABLE_SUFFIXES.get(kind)
 
 
 def _is_stream(name: str) -> bool:

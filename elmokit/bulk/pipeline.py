@@ -6,34 +6,287 @@ and written behind in another.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
-from elmokit.bulk.compute import Array, Computer
-from elmokit.bulk.duplicates import Occurrence, Seen
+from elmokit.bulk.compute import Array, BulkProgress, Computer, Report, Summary
 from elmokit.bulk.inputs import Input, Record
-from elmokit.bulk.job import Job
-from elmokit.bulk.outputs import target_of
-from elmokit.bulk.spool import End, Finished, Part, array_at, starts_of, threads_before
-from elmokit.bulk.summary import Progress, Report, Summary
-from elmokit.embedder import Embedder
-from elmokit.errors import DiskError, InputError, StoppedError
-from elmokit.formats.vector_items import Item
-from elmokit.formats.vector_settings import VectorSettings as VectorSettings
-from elmokit.formats.vectors import write_vectors
-from elmokit.prefetch import prefetch
-from elmokit.process_memory import give_back_free_memory, peak_memory
-from elmokit.threads import computing_with
-from elmokit.word_cache import KnownWords
+from elmokit.bulk.spool import (
+    End,
+    Finished,
+    FirstComputed,
+    Part,
+    Seen,
+    Spool,
+    array_at,
+    empty_trash,
+    parts_of,
+    starts_of,
+    threads_before,
+    trash_path,
+)
+from elmokit.errors import DiskError, ElmoError, InputError, StoppedError
+from elmokit.formats.mixes import read_mix
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.token_vectors import KnownWords
+from elmokit.io.files import check_replaceable, disk_errors, sha256_of
+from elmokit.system import computing_with, give_back_free_memory, peak_memory, prefetch
+from elmokit.vectors.files import check_compression, check_suffix, open_vectors, write_vectors
+from elmokit.vectors.items import Item, VectorSettings
+
+
+def target_of(output: str | Path) -> Path:
+    """What an output that is a link points to: its parts are kept there."""
+    return Path(os.path.realpath(output)) if os.path.islink(output) else Path(output)
+
+
+def check_output(
+    output: str | Path, *, resume: bool = False, force: bool = False, folder: bool = False
+) -> None:
+    """Refuse an output that cannot be written, before anything is computed for it.
+
+    Args:
+        output: Its name.
+        resume: It may be there; whether it is of the same run is for `Job` to say.
+        force: It may be there.
+        folder: It is to be a folder, not a file.
+    """
+    check_suffix(output)
+    target = target_of(output)
+    with disk_errors(Path(output), "written"):
+        there = target.exists()
+        trash_path(parts_of(target)).exists()  # the longest name that will be needed
+    if target.is_dir() and not folder:
+        raise InputError(f"{output}: is a folder; give the name of a file")
+    if target.is_dir() and force:
+        check_replaceable(Path(os.path.realpath(target)), output, force)
+    if there and not force and not resume:
+        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
+
+
+def appeared(output: str | Path, parts: Path) -> InputError:
+    """What to raise where an output was not there when the run began."""
+    return InputError(
+        f"{output}: has appeared since the run began; what is done is in {parts}: move the other "
+        "output away, and run the same command with --resume"
+    )
+
+
+def check_not_input(output: str | Path, source: Input) -> None:
+    """Refuse to replace what is being read, or a folder that it is in."""
+    target = Path(os.path.realpath(output))
+    for file in source.files:
+        place = Path(os.path.realpath(file))
+        with disk_errors(file, "read"):
+            same = target.exists() and target.samefile(file)
+        if same:
+            raise InputError(f"{output}: is the input too; choose another name for the output")
+        if place.is_relative_to(target) or place.is_relative_to(parts_of(target)):
+            raise InputError(
+                f"{output}: would replace the input {file}; choose another name for the output"
+            )
+
+
+def check_unchanged(source: Input, before: object, parts: Path) -> None:
+    """Refuse to make an output of an input that is not what it was when the run began."""
+    if source.identity() != before:
+        raise InputError(
+            f"{', '.join(map(str, source.files[:3]))}{', …' if len(source.files) > 3 else ''}: "
+            f"changed while it was read; what is done is in {parts}; begin anew (--force)"
+        )
+
+
+def resume_hint(parts: Path, done: str = "what is done is") -> str:
+    """What to tell where a run was cut short."""
+    if os.path.exists(parts):
+        return f"{done} in {parts}; to go on, run the same command with --resume"
+    return "nothing was done yet; to begin anew, run the same command"
+
+
+MADE_BY = "run"
+"""Where the description of an output has what tells its run from others."""
+FACTS = ("input", "model", "state", "precision", "layers", "pool", "dtype")
+"""What makes a run the same, beside how it is written; not where it is computed."""
+
+
+def run_of(facts: Mapping[str, Any], settings: VectorSettings) -> str:
+    """What tells a run from others."""
+    same = {name: facts[name] for name in FACTS}
+    written = {"compression": settings.compression, "sentences": settings.keep_sentences}
+    return hashlib.sha256(json.dumps({**same, **written}, sort_keys=True).encode()).hexdigest()
+
+
+def is_made_by(run: str, target: Path) -> bool:
+    """Whether an output is the whole one of a run."""
+    try:
+        with open_vectors(target) as vectors:
+            return vectors.description.get(MADE_BY) == run
+    except ElmoError:
+        return False
+
+
+def whole_before(output: str | Path, source: Input, run: str) -> Summary | None:
+    """What is to be told of an output that this run has made before; None if it is not there.
+
+    One of another run is refused.
+    """
+    target = target_of(output)
+    if not target.exists() or parts_of(target).exists():
+        return None
+    if source.streamed or not is_made_by(run, target):
+        why = "nothing can tell whether from the same text" if source.streamed else "of another run"
+        raise InputError(
+            f"{output}: is there already, and {why}; choose another name, or force it (--force)"
+        )
+    empty_trash(parts_of(target))  # all that a kill can have left to do
+    with open_vectors(target) as vectors:
+        return Summary(str(output), sentences=len(vectors), already_finished=True)
+
+
+class EmbeddingJob:
+    """An output and all that it depends on.
+
+    Args:
+        embedder: The model.
+        source: The sentences.
+        output: The name of what is made.
+        settings: What to make of each sentence.
+        resume: Go on with a run of the same input, model and settings that was cut short.
+        force: Replace the output, or what is left of another run.
+        elsewhere: What the vectors depend on where other processes compute them, in the place of
+            what they depend on here. The output is a folder then.
+
+    Attributes:
+        settings: Those given, with what the output will remember.
+        computer: Makes the arrays.
+        facts: What the vectors depend on; a run is resumed only with the same.
+        target: Where the output will be.
+        spool: Where parts are kept until then.
+        published: Whether the output is whole.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        source: Input,
+        output: str | Path,
+        settings: VectorSettings,
+        *,
+        resume: bool,
+        force: bool,
+        elsewhere: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.embedder = embedder
+        self.source = source
+        self.output = output
+        self.resume = resume
+        self.force = force
+        self.published = False
+        self._is_folder = elsewhere is not None
+        check_output(output, resume=resume, force=force, folder=self._is_folder)
+        check_compression(output, settings.compression)
+        check_not_input(output, source)
+        layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
+        self.computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
+        self.facts = facts_of(embedder, source, settings, elsewhere)
+        self.settings = described(settings, embedder, self.facts)
+        self.target = target_of(output)
+        if elsewhere is not None:  # where the working folder may be another
+            self.target = Path(os.path.abspath(self.target))
+        self.spool = Spool(self.target, self.facts, pooled=settings.pooled)
+
+    @property
+    def run(self) -> str:
+        """What tells this run from others."""
+        return run_of(self.facts, self.settings)
+
+    def whole_before(self) -> Summary | None:
+        """What is to be told where a run that is to go on has nothing left to do."""
+        if not self.resume or self.force:
+            return None
+        return whole_before(self.output, self.source, self.run)
+
+    def begin(self) -> Finished:
+        """Find what is finished, or begin anew; to be called when the spool is claimed."""
+        # Again, since another process may have finished it before the folder was free.
+        resume = self.resume and self.spool.holds_work()
+        check_output(self.output, resume=resume, force=self.force, folder=self._is_folder)
+        finished = self.spool.begin(resume=self.resume, force=self.force)
+        self.check_free()
+        return finished
+
+    def check_publishable(self) -> None:
+        """Refuse an output of an input that has changed, or in the place of somebody else's."""
+        check_unchanged(self.source, self.facts["input"], self.spool.folder)
+        self.check_free()
+
+    def check_free(self) -> None:
+        """Refuse to replace an output that was not there when the run began."""
+        if self.target.exists() and not (
+            self.spool.replaces() or is_made_by(self.run, self.target)
+        ):
+            raise appeared(self.output, self.spool.folder)
+
+    def publish_done(self) -> None:
+        """The output is whole: what was kept for it goes."""
+        self.published = True
+        self.spool.remove()
+
+    def resume_hint(self, done: str = "what is done is") -> str:
+        """What to tell where the run was cut short."""
+        if self.published:
+            return f"{self.output} is whole"
+        return resume_hint(self.spool.folder, done)
+
+
+def facts_of(
+    embedder: Embedder,
+    source: Input,
+    settings: VectorSettings,
+    elsewhere: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What the vectors depend on; `elsewhere` stands in the place of what they depend on here."""
+    here = {"engine": "local", "threads": torch.get_num_threads()}
+    return {
+        **(here if elsewhere is None else elsewhere),
+        "device": embedder.device.type,
+        "input": source.identity(),
+        "model": embedder.fingerprint(),
+        "state": [embedder.state, embedder.warm_runs],
+        "precision": embedder.precision,
+        "layers": [settings.layers, sha256_of(settings.mix) if settings.mix else None],
+        "pool": settings.pool,
+        "dtype": settings.dtype,
+    }
+
+
+def described(
+    settings: VectorSettings, embedder: Embedder, facts: Mapping[str, Any]
+) -> VectorSettings:
+    """The settings, with what an output remembers of how it was made."""
+    description = {
+        "layers": settings.layers,
+        "pool": settings.pool,
+        "state": embedder.state,
+        "model": facts["model"],
+        MADE_BY: run_of(facts, settings),
+    }
+    return replace(settings, description=description)
+
 
 TOKENS_PER_PART = 32768
 """Enough sentences of each length for full batches. A crash costs two parts at most: the one
@@ -87,7 +340,7 @@ def run_job(
     force: bool,
 ) -> Summary:
     """Do what is left to do of a run; say how to go on where it is cut short."""
-    job = Job(embedder, source, output, settings, resume=resume, force=force)
+    job = EmbeddingJob(embedder, source, output, settings, resume=resume, force=force)
     if whole := job.whole_before():
         return whole
     started = time.perf_counter()
@@ -100,11 +353,11 @@ def run_job(
             run.close()
             job.publish_done()
     except KeyboardInterrupt:
-        raise StoppedError(f"stopped; {job.how_to_go_on()}") from None
+        raise StoppedError(f"stopped; {job.resume_hint()}") from None
     except DiskError as error:
         refused = isinstance(error.__cause__, OSError | sqlite3.Error)
         if refused and os.path.exists(job.spool.folder):
-            raise DiskError(f"{error}; {job.how_to_go_on()}") from error
+            raise DiskError(f"{error}; {job.resume_hint()}") from error
         raise
     seconds = time.perf_counter() - started
     return Summary.of(
@@ -126,7 +379,7 @@ class Run:
         report: Told how far the work is.
     """
 
-    def __init__(self, job: Job, finished: Finished, report: Report | None) -> None:
+    def __init__(self, job: EmbeddingJob, finished: Finished, report: Report | None) -> None:
         self.job = job
         self.embedder = job.embedder
         self.computer = job.computer
@@ -210,13 +463,13 @@ class Run:
         arrays = dict(zip(new, computed, strict=True))
         starts = starts_of([record.words for record in part.records], self.spool.pooled)
         # Before the part is written: a part that is there has its sentences in the index.
-        seen.add((texts[number], Occurrence(part.number, starts[number])) for number in new)
+        seen.add((texts[number], FirstComputed(part.number, starts[number])) for number in new)
         return [
             arrays[number] if number in arrays else self.read(found[text], part.records[number])
             for number, text in enumerate(texts)
         ]
 
-    def read(self, place: Occurrence, record: Record) -> Array:
+    def read(self, place: FirstComputed, record: Record) -> Array:
         """The array of a sentence that was computed in an earlier part."""
         return array_at(self._values(place.part), place.start, len(record.words), self.spool.pooled)
 
@@ -282,7 +535,7 @@ class Run:
             return
         _, size = self.source.position()
         self.report(
-            Progress(
+            BulkProgress(
                 sentences=self.totals["sentences"] + self._in_part["sentences"],
                 words=self.totals["words"] + self._in_part["words"],
                 words_here=self.words_here + self._in_part["words"],

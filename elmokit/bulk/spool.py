@@ -9,9 +9,11 @@ the vectors are the same as if nothing had happened.
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
@@ -24,22 +26,139 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.bulk.differences import difference
-from elmokit.bulk.duplicates import INDEX
-from elmokit.bulk.inputs import Place, Record
-from elmokit.errors import FormatError, InputError
-from elmokit.formats.distinct_sentences import INDEX as SENTENCES_INDEX
-from elmokit.formats.files import (
+from elmokit.bulk.inputs import Record, RecordPlace
+from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.inference.token_vectors import KnownWords
+from elmokit.io.files import (
     claim,
     disk_errors,
+    read_object,
     write_atomically,
     write_folder_atomically,
+    write_object,
 )
-from elmokit.formats.json_files import read_object, write_object
-from elmokit.formats.npz import npy_header
-from elmokit.formats.vectors import Item
-from elmokit.formats.vectors_folder import PARTS
-from elmokit.word_cache import KnownWords
+from elmokit.vectors.files import PARTS
+from elmokit.vectors.items import Item
+
+INDEX = "sentences.sqlite"
+ASKED_AT_ONCE = 500
+IO_ERROR = sqlite3.SQLITE_IOERR_WRITE
+
+
+class FirstComputed(NamedTuple):
+    """Where a sentence was computed first."""
+
+    part: int
+    start: int  # its first word among those of the part; its number where vectors are pooled
+
+
+class Seen:
+    """The first occurrence of every distinct sentence of the finished parts.
+
+    Entries of a part are added before it is written, so a part that is there has all of its own.
+
+    Args:
+        folder: Where the index is kept.
+        parts: How many parts are finished; what the index knows of later ones is forgotten.
+    """
+
+    def __init__(self, folder: Path, parts: int) -> None:
+        self.path = folder / INDEX
+        with self._errors():
+            self._index = sqlite3.connect(self.path, isolation_level=None)
+        try:
+            self._run(
+                "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, part INT, start INT) "
+                "WITHOUT ROWID"
+            )
+            self._run("DELETE FROM seen WHERE part >= ?", (parts,))
+        except DiskError:
+            self.close()
+            raise
+
+    def find(self, sentences: Sequence[str]) -> dict[str, FirstComputed]:
+        """The sentences among these that were computed before."""
+        digests = {digest_of(sentence): sentence for sentence in sentences}
+        found: dict[str, FirstComputed] = {}
+        asked = list(digests)
+        for first in range(0, len(asked), ASKED_AT_ONCE):
+            some = asked[first : first + ASKED_AT_ONCE]
+            query = f"SELECT * FROM seen WHERE digest IN ({','.join('?' * len(some))})"
+            for digest, part, start in self._run(query, some):
+                found[digests[digest]] = FirstComputed(part, start)
+        return found
+
+    def add(self, places: Iterable[tuple[str, FirstComputed]]) -> None:
+        """Remember where sentences stand, all or none; what was remembered before stays."""
+        self._run("BEGIN")
+        for sentence, place in places:
+            self._run("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (digest_of(sentence), *place))
+        self._run("COMMIT")
+
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+
+    def _run(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        with self._errors():
+            return self._index.execute(statement, values)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            full = getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, IO_ERROR)
+            advice = "free some space" if full else "begin anew (--force)"
+            raise DiskError(f"{self.path}: cannot be used ({error}); {advice}") from error
+
+
+def digest_of(sentence: str) -> bytes:
+    """128 bits that stand for a sentence; two of a billion share them with odds of 1 : 10^21."""
+    return hashlib.blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+VALUE_SHOWN = 60
+MISSING = object()
+
+
+def difference(before: Any, now: Any) -> str:
+    """The first thing in which two values differ, of plain ones as JSON has them.
+
+    >>> difference(2, 1)
+    'was 2, is 1'
+    >>> difference({"settings": {"split": False}}, {"settings": {"split": True}})
+    'settings.split was false, is true'
+    """
+    was, here = dict(_flat(before)), dict(_flat(now))
+    for name in (*was, *here):
+        values = was.get(name, MISSING), here.get(name, MISSING)
+        if values[0] != values[1]:
+            shown = "was {}, is {}".format(*map(_shown, values))
+            return f"{name} {shown}" if name else shown
+    return "was the same"
+
+
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values by their dotted names; those of a list of objects are numbered from 1."""
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        value = {str(number): item for number, item in enumerate(value, start=1)}
+    if not isinstance(value, Mapping):
+        yield prefix, value
+        return
+    for name, item in value.items():
+        yield from _flat(item, f"{prefix}.{name}" if prefix else name)
+
+
+def _shown(value: Any) -> str:
+    if value is MISSING:
+        return "not there"
+    if isinstance(value, list):
+        return ", ".join(_shown(item) for item in value if item is not None)
+    text = value if isinstance(value, str) else json.dumps(value)
+    # Paths and checksums tell themselves apart by their ends.
+    return text if len(text) <= VALUE_SHOWN else f"…{text[1 - VALUE_SHOWN :]}"
+
 
 Array = NDArray[Any]
 
@@ -54,7 +173,7 @@ NO_WORK = (RUN, LOCK)
 class End(NamedTuple):
     """Where reading goes on: a line, and how many of its sentences are done."""
 
-    place: Place
+    place: RecordPlace
     taken: int
 
 
@@ -198,9 +317,9 @@ class Spool:
     def remove(self) -> None:
         """Remove everything, by a rename first: the folder is whole while it has its name."""
         with disk_errors(self.folder, "removed"):
-            os.rename(self.folder, doomed_name(self.folder))
+            os.rename(self.folder, trash_path(self.folder))
         self._removed = True
-        remove_doomed(self.folder)
+        empty_trash(self.folder)
 
     def _empty(self) -> None:
         """Remove everything but the lock; the record first, so that what is left is no run."""
@@ -213,7 +332,7 @@ class Spool:
     def _remove_leftovers(self) -> None:
         """Remove temporary files of this output that a killed process left."""
         output = self.folder.name.removesuffix(PARTS)
-        places = [(self.folder.parent, output + ending) for ending in ("", SENTENCES_INDEX, PARTS)]
+        places = [(self.folder.parent, output + ending) for ending in ("", PARTS)]
         for folder, name in (*places, (self.folder, "")):
             for leftover in folder.glob(f".tmp-????????-{glob.escape(name)}{'' if name else '*'}"):
                 if leftover.is_dir():
@@ -233,7 +352,7 @@ class Spool:
             return Finished()
         record = self.record(count - 1)
         place, taken = record["end"]
-        end = End(Place(*place), taken)
+        end = End(RecordPlace(*place), taken)
         return Finished(count, end, record["position"], record["totals"])
 
     def _check_same_run(self) -> None:
@@ -270,7 +389,9 @@ def save_array(path: Path, shape: tuple[int, ...], pieces: Iterable[Array]) -> N
     with open(path, "wb") as file:
         for number, piece in enumerate(pieces):
             if number == 0:
-                file.write(npy_header(piece.dtype, shape))
+                descr = np.lib.format.dtype_to_descr(piece.dtype)
+                header = {"descr": descr, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
             file.write(np.ascontiguousarray(piece).data)
 
 
@@ -296,12 +417,12 @@ def threads_before(output: str | Path) -> int | None:
     return threads if isinstance(threads, int) else None
 
 
-def doomed_name(parts: Path) -> Path:
+def trash_path(parts: Path) -> Path:
     """What parts are called while they are removed."""
     return parts.with_name(f".tmp-{token_hex(4)}-{parts.name}")
 
 
-def remove_doomed(parts: Path) -> None:
+def empty_trash(parts: Path) -> None:
     """Remove what `Spool.remove` has renamed, in this process or in one that was killed then."""
     for doomed in parts.parent.glob(f".tmp-????????-{glob.escape(parts.name)}"):
         shutil.rmtree(doomed, ignore_errors=True)

@@ -14,26 +14,19 @@ from typing import TextIO
 import click
 
 from elmokit import __version__
-from elmokit.cli.compare import compare
-from elmokit.cli.convert import convert
-from elmokit.cli.download import download
+from elmokit.cli.analysis import compare, senses
 from elmokit.cli.embed import embed
-from elmokit.cli.finetune import finetune
-from elmokit.cli.info import info
+from elmokit.cli.models import convert, download, info
 from elmokit.cli.neighbours import neighbours
-from elmokit.cli.perplexity import perplexity
-from elmokit.cli.predict import predict
-from elmokit.cli.pretrain import pretrain
+from elmokit.cli.options import EitherSpelling
+from elmokit.cli.pretrain import finetune, pretrain, vocabulary
 from elmokit.cli.probe import probe
-from elmokit.cli.score import score
-from elmokit.cli.senses import senses
 from elmokit.cli.serve import serve
-from elmokit.cli.spelling import EitherSpelling
 from elmokit.cli.static import static
 from elmokit.cli.task import task
-from elmokit.cli.vocabulary import vocabulary
+from elmokit.cli.words import perplexity, predict, score
 from elmokit.errors import ElmoError, ElmoWarning, StoppedError
-from elmokit.threads import wait_briefly
+from elmokit.system import wait_briefly
 
 TRAINING = ("pretrain", "finetune")
 """Long runs whose threads, where the cores are theirs alone, had better not sleep (docs/log.md)."""

@@ -19,13 +19,13 @@ from elmokit.cli.options import (
     table_options,
     threads_given,
 )
-from elmokit.process_memory import give_back_large_blocks, remember_few_shapes
+from elmokit.system import give_back_large_blocks, remember_few_shapes
 
 if TYPE_CHECKING:
+    from elmokit.bulk.compute import Summary
     from elmokit.bulk.inputs import Input, InputSettings
-    from elmokit.bulk.summary import Summary
-    from elmokit.embedder import Embedder
-    from elmokit.formats.vector_settings import VectorSettings
+    from elmokit.inference.embedder import Embedder
+    from elmokit.vectors.items import VectorSettings
 
 
 class EmbedCommand(ModelCommand):
@@ -177,7 +177,7 @@ def embed(
 
 def vector_settings(flags: dict[str, Any]) -> VectorSettings:
     """What is made of each sentence; its flags are taken out of all."""
-    from elmokit.formats.vector_settings import VectorSettings
+    from elmokit.vectors.items import VectorSettings
 
     layers, mix = flags.pop("layers"), flags.pop("mix")
     if (mix is not None) != (layers == "mix"):
@@ -208,8 +208,8 @@ def check(
     output: str, settings: VectorSettings, *, resume: bool, force: bool, folder: bool
 ) -> None:
     """Refuse an output that cannot be written, before a model is loaded for it."""
-    from elmokit.bulk.outputs import check_output
-    from elmokit.formats.vectors import check_compression
+    from elmokit.bulk.pipeline import check_output
+    from elmokit.vectors.files import check_compression
 
     check_output(output, resume=resume, force=force, folder=folder)
     check_compression(output, settings.compression)
@@ -226,9 +226,9 @@ def compute(
     work: dict[str, Any],
 ) -> Summary:
     """Embed with an engine, and show how far it is."""
-    from elmokit.cli.progress import Embedded
+    from elmokit.cli.progress import EmbeddingProgress
 
-    with Embedded("embedding", quiet) as progress:
+    with EmbeddingProgress("embedding", quiet) as progress:
         if engine == "ray":
             from elmokit.bulk.ray import embed_with_ray
 

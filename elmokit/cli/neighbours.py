@@ -15,6 +15,7 @@ from elmokit.cli.options import (
     PRECISION_OPTION,
     QUIET_OPTION,
     STATIC_OPTION,
+    EitherSpelling,
     Function,
     ModelCommand,
     add_options,
@@ -26,13 +27,12 @@ from elmokit.cli.options import (
     model_options,
     table_options,
 )
-from elmokit.cli.progress import Embedded
-from elmokit.cli.spelling import EitherSpelling
-from elmokit.process_memory import give_back_large_blocks, remember_few_shapes
+from elmokit.cli.progress import EmbeddingProgress
+from elmokit.system import give_back_large_blocks, remember_few_shapes
 
 if TYPE_CHECKING:
+    from elmokit.analysis.neighbours.build import IndexSettings
     from elmokit.analysis.neighbours.index import Neighbour
-    from elmokit.analysis.neighbours.settings import IndexSettings
     from elmokit.bulk.inputs import InputSettings
     from elmokit.static.vectors import StaticVectors
 
@@ -41,7 +41,7 @@ MARGIN = 13
 NARROWEST = 40
 
 
-class Indexed(Embedded):
+class Indexed(EmbeddingProgress):
     """Progress of building an index; what comes after the last sentence is said at once."""
 
     def note(self, text: str) -> None:
@@ -131,7 +131,7 @@ def build(
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(corpus, input_settings(flags))
 
-    from elmokit.analysis.neighbours.building import build_index, check_target
+    from elmokit.analysis.neighbours.build import build_index, check_target
 
     check_target(output, resume=resume, force=force)
     check_place(output)
@@ -153,11 +153,11 @@ def build(
 
 def index_settings(flags: dict[str, Any]) -> IndexSettings:
     """What is kept; its flags are taken out of all."""
-    from elmokit.analysis.neighbours.settings import IndexSettings
-    from elmokit.cli.lines import read_lines
+    from elmokit.analysis.neighbours.build import IndexSettings
+    from elmokit.io.text_files import read_lines
 
     path = flags.pop("words")
-    lines = None if path is None else [line.strip() for line in read_lines(path)]
+    lines = None if path is None else [line.text.strip() for line in read_lines(path)]
     return IndexSettings(
         layers=flags.pop("layers"),
         words=None if lines is None else frozenset(filter(None, lines)),
@@ -226,8 +226,8 @@ def query(
       elmo neighbours query news.index "Chico Ruiz made a spectacular *play* ."
       elmo neighbours query news.index "They saw a *play* at the theatre ." --same-word --top 5
     """
-    from elmokit.analysis.neighbours.description import read_description
-    from elmokit.analysis.neighbours.marked import find_marked, only_mark
+    from elmokit.analysis.neighbours.index import find_marked, only_mark
+    from elmokit.analysis.neighbours.store import read_description
 
     # Both are looked at before PyTorch and a model are loaded for nothing.
     description = read_description(index)
@@ -295,7 +295,7 @@ def around(words: Sequence[str], position: int, width: int | None) -> str:
     >>> around(["He", "sat", "on", "the", "river", "bank", "."], 5, 20)
     '… river *bank* .'
     """
-    from elmokit.analysis.occurrence import with_mark
+    from elmokit.analysis.senses import with_mark
 
     first, last = (0, len(words)) if width is None else (position, position + 1)
     while True:

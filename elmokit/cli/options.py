@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,11 +11,13 @@ import click
 from click.core import ParameterSource
 
 from elmokit.errors import InputError
-from elmokit.threads import VARIABLE, check_threads, use_threads
+from elmokit.system import VARIABLE, check_threads, use_threads
 
 if TYPE_CHECKING:
-    from elmokit.embedder import Embedder
+    from elmokit.inference.embedder import Embedder
+    from elmokit.inference.language_model import LanguageModel
     from elmokit.static.vectors import StaticVectors
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -251,7 +253,81 @@ def load_embedder(
 ) -> Embedder:
     """The embedder that the flags describe."""
     from elmokit.cli.progress import Fetched
-    from elmokit.embedder import Embedder
+    from elmokit.inference.embedder import Embedder
 
     with Fetched("fetching", quiet) as progress:
         return Embedder.load(model, weights, vocabulary=vocabulary, progress=progress, **settings)
+
+
+AMERICAN = {"neighbors": "neighbours"}
+
+
+class EitherSpelling(click.Group):
+    """A group of commands that go by their American names too; help shows ours."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name in either spelling."""
+        return super().get_command(ctx, AMERICAN.get(cmd_name, cmd_name))
+
+
+STATE_OPTION = click.option(
+    "--state",
+    type=click.Choice(["zero", "carry"]),
+    default="zero",
+    show_default=True,
+    help="Where each sentence starts: from nothing, or from the sentence before it.",
+)
+
+
+def language_model_options(function: Function) -> Function:
+    """Add the flags that name a language model and where it computes."""
+    return add_options(function, model_options, device_options)
+
+
+def load_language_model(
+    model: str | None,
+    weights: str | None,
+    vocabulary: str | None,
+    tokenizer: str | None,
+    device: str | None,
+    quiet: bool = False,
+) -> LanguageModel:
+    """The language model that the flags describe."""
+    from elmokit.cli.progress import Fetched
+    from elmokit.inference.language_model import LanguageModel
+
+    with Fetched("fetching", quiet) as progress:
+        return LanguageModel.load(
+            model,
+            weights,
+            vocabulary=vocabulary,
+            tokenizer=tokenizer,
+            progress=progress,
+            device=device,
+        )
+
+
+def sentences_of_lines(
+    language_model: LanguageModel, lines: Sequence[str], split: bool
+) -> list[list[str]]:
+    """Each line as a sentence, or raw text split into sentences."""
+    return language_model.split("\n".join(lines)) if split else [line.split() for line in lines]
+
+
+def sentences_of_files(
+    language_model: LanguageModel, files: Sequence[str], split: bool, encoding: str, errors: str
+) -> Iterable[list[str]]:
+    """The sentences of files, globs and folders, none of them empty; "-" is standard input."""
+    from elmokit.bulk.inputs import InputSettings, open_input
+    from elmokit.io.text_files import find_files
+
+    settings = InputSettings(
+        split=split,
+        tokenizer=language_model.tokenizer.name,
+        errors=errors,  # type: ignore[arg-type]
+        encoding=encoding,
+        format="text",
+    )
+    names = files if list(files) == ["-"] else [str(path) for path in find_files(files)]
+    records = open_input(names, settings).records(hint_at_raw=False)
+    return (record.words for record in records if record.words)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.language_models import language_model_options, load_language_model
 from elmokit.cli.options import (
     JSON_OPTION,
     QUIET_OPTION,
@@ -18,16 +17,17 @@ from elmokit.cli.options import (
     add_options,
     check_place,
     computing_options,
+    language_model_options,
     load_embedder,
+    load_language_model,
     load_static,
     model_options,
 )
-from elmokit.cli.progress import Progress, Sentences
+from elmokit.cli.progress import ProgressLine, ScoringProgress
 
 if TYPE_CHECKING:
-    from elmokit.analysis.probes.report import ProbeReport
-    from elmokit.analysis.probes.sources import Source
-    from elmokit.embedder import Embedder
+    from elmokit.analysis.probes.report import ProbeReport, Source
+    from elmokit.inference.embedder import Embedder
     from elmokit.static.vectors import StaticVectors
 
 semcor_option = click.option(
@@ -53,10 +53,10 @@ def sentences_option(of: str) -> Callable[[Function], Function]:
     )
 
 
-class Epochs(Progress):
+class Trainings(ProgressLine):
     """Progress of training classifiers."""
 
-    unit = "epoch"
+    unit = "training"
 
 
 @click.group()
@@ -91,7 +91,7 @@ def probe_options(function: Function) -> Function:
 
 @probe.command(cls=ModelCommand)
 @click.option("--train", required=True, metavar="FILE", help="CoNLL-U to learn tags from.")
-@click.option("--dev", required=True, metavar="FILE", help="CoNLL-U that says when to stop.")
+@click.option("--dev", required=True, metavar="FILE", help="CoNLL-U that chooses the penalty.")
 @click.option("--test", required=True, metavar="FILE", help="CoNLL-U to be asked about.")
 @click.option(
     "--tag",
@@ -114,26 +114,23 @@ def pos(
 ) -> None:
     """Part of speech: accuracy of a linear classifier on the vector of the word alone.
 
-    The classifier is the same for every layer, and ends when --dev gets no better. The vectors of
-    all words are held at a time: 2 bytes for each value of each layer.
+    The classifier, scikit-learn's logistic regression, is trained alike on every layer; of three
+    penalties --dev chooses one. The vectors of all words are held at a time: 2 bytes for each value
+    of each layer.
 
     \b
     Example:
       elmo probe pos --train en_ewt-ud-train.conllu --dev en_ewt-ud-dev.conllu \\
         --test en_ewt-ud-test.conllu --picture pos.png
     """
-    from elmokit.analysis.probes.parts_of_speech import (
-        embed_text,
-        probe_parts_of_speech,
-        read_tagged_text,
-    )
+    from elmokit.analysis.probes.probes import embed_text, probe_parts_of_speech, read_tagged_text
 
     check_picture(picture)
     text = read_tagged_text(train, dev, test, tag, sentences)
     quiet = flags["quiet"]
-    with Sentences("embedding", quiet) as progress:
+    with ScoringProgress("embedding", quiet) as progress:
         embedded = embed_text(load_sources(**flags), text, progress)
-    with Epochs("training", quiet) as progress:
+    with Trainings("classifiers", quiet) as progress:
         report = probe_parts_of_speech(text, embedded, progress=progress)
     show(report, picture, as_json)
 
@@ -171,12 +168,12 @@ def wsd(
       elmo probe wsd --semcor "semcor3.brown[12].tsv.gz" --tests wsd/ \\
         --senses wordnet-3.0.index.sense.gz
     """
-    from elmokit.analysis.probes.word_senses import probe_word_senses, read_sense_data
+    from elmokit.analysis.probes.senses import probe_word_senses, read_sense_data
 
     check_picture(picture)
     data = read_sense_data(semcor, tests, senses, sentences)
     sources = load_sources(**flags)
-    with Sentences("embedding", flags["quiet"]) as progress:
+    with ScoringProgress("embedding", flags["quiet"]) as progress:
         report = probe_word_senses(sources, data, progress)
     show(report, picture, as_json)
 
@@ -210,14 +207,14 @@ def nearest(
     Example:
       elmo probe nearest --semcor "semcor3.brown[12].tsv.gz"
     """
-    from elmokit.analysis.probes.files.semcor import read_semcor
-    from elmokit.analysis.probes.nearest_sense import probe_nearest_sense
-    from elmokit.text.corpus import find_files
+    from elmokit.analysis.probes.files import read_semcor
+    from elmokit.analysis.probes.senses import probe_nearest_sense
+    from elmokit.io.text_files import find_files
 
     check_picture(picture)
     found = read_semcor(find_files(semcor), sentences)
     sources = load_sources(**flags)
-    with Sentences("embedding", flags["quiet"]) as progress:
+    with ScoringProgress("embedding", flags["quiet"]) as progress:
         report = probe_nearest_sense(sources, found, most, progress)
     show(report, picture, as_json)
 
@@ -235,8 +232,8 @@ def similarity(files: tuple[str, ...], picture: str | None, as_json: bool, **fla
     Example:
       elmo probe similarity EN-WS-353-ALL.txt EN-RW-STANFORD.txt
     """
-    from elmokit.analysis.probes.similarity import probe_similarity
-    from elmokit.static.questions import read_judgements
+    from elmokit.analysis.probes.probes import probe_similarity
+    from elmokit.static.evaluation import read_judgements
 
     check_picture(picture)
     for path in files:  # before a model is loaded for nothing
@@ -276,13 +273,13 @@ def blimp(
     Example:
       elmo probe blimp blimp/data --pairs 100
     """
-    from elmokit.analysis.probes.files.minimal_pairs import read_minimal_pairs
-    from elmokit.analysis.probes.minimal_pairs import probe_minimal_pairs
+    from elmokit.analysis.probes.files import read_minimal_pairs
+    from elmokit.analysis.probes.probes import probe_minimal_pairs
 
     check_picture(picture)
     found = read_minimal_pairs(files)
     language_model = load_language_model(**flags)
-    with Sentences("scoring", flags["quiet"]) as progress:
+    with ScoringProgress("scoring", flags["quiet"]) as progress:
         report = probe_minimal_pairs(language_model, found, pairs, progress)
     show(report, picture, as_json)
 
@@ -302,7 +299,7 @@ def load_sources(**flags: Any) -> list[Source]:
 def check_picture(picture: str | None) -> None:
     """Refuse a picture that could not be written, before anything is computed."""
     if picture is not None:
-        from elmokit.formats.pictures import check_picture_name
+        from elmokit.io.pictures import check_picture_name
 
         check_picture_name(picture)
         check_place(picture)

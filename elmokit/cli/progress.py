@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from elmokit.errors import StoppedError
-from elmokit.plurals import counted
+from elmokit.system import counted
 
 if TYPE_CHECKING:
-    from elmokit.bulk.summary import Progress as EmbeddingProgress
+    from elmokit.bulk.compute import BulkProgress
+
 
 SECONDS_BETWEEN_LINES = {True: 0.1, False: 10.0}
 """A terminal is renewed often; a log file gets a line now and then."""
@@ -23,7 +24,7 @@ SECONDS_BEFORE_REST = 5.0
 """From when on the rate so far says something about the time that is left."""
 
 
-class Progress:
+class ProgressLine:
     """Shows how much is done, how fast, and how long the rest will take."""
 
     unit = "item"
@@ -85,7 +86,7 @@ class Progress:
         return counted(number, self.unit)
 
 
-class Bytes(Progress):
+class DownloadProgress(ProgressLine):
     """Progress of a download."""
 
     def amount(self, number: int) -> str:
@@ -93,7 +94,7 @@ class Bytes(Progress):
         return f"{number / 1e6:.1f} MB"
 
 
-class Fetched(Bytes):
+class Fetched(DownloadProgress):
     """Progress of loading a model, which may have to be fetched; Ctrl-C says what is kept of it."""
 
     _begun = False
@@ -116,13 +117,13 @@ class Fetched(Bytes):
             ) from None
 
 
-class Sentences(Progress):
+class ScoringProgress(ProgressLine):
     """Progress of scoring."""
 
     unit = "sentence"
 
 
-class SoonShown(Progress):
+class SoonShown(ProgressLine):
     """A line comes soon also where the first part of the work takes long."""
 
     first_line = "the first are being computed"
@@ -154,7 +155,7 @@ class SoonShown(Progress):
             self.show(self.first_line)
 
 
-class Embedded(SoonShown):
+class EmbeddingProgress(SoonShown):
     """Progress of bulk embedding."""
 
     first_line = "the first sentences are being computed"
@@ -163,7 +164,7 @@ class Embedded(SoonShown):
         self.begin()
         return super().__enter__()
 
-    def report(self, state: EmbeddingProgress) -> None:
+    def report(self, state: BulkProgress) -> None:
         """Show how far it is: sentences, words a second, the time left, words known by then."""
         if not self.due():
             return
@@ -183,15 +184,17 @@ class Embedded(SoonShown):
 def duration(seconds: float) -> str:
     """A time in the unit that suits it.
 
-    >>> duration(42), duration(600), duration(9000)
-    ('42 s', '10 min', '2.5 h')
+    >>> duration(42), duration(150), duration(1800), duration(9000)
+    ('42 s', '2.5 min', '30 min', '2.5 h')
     """
-    if seconds < 120:
+    if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds < 600:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-class Passes(Bytes):
+class Passes(DownloadProgress):
     """Progress of work that goes over the same bytes several times, each time at its own rate."""
 
     _done = 0

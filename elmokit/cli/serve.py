@@ -20,16 +20,11 @@ from elmokit.cli.options import (
     model_options,
 )
 from elmokit.errors import InputError
-from elmokit.plurals import counted
-from elmokit.process_memory import (
-    SHAPES_OF_A_SERVICE,
-    give_back_large_blocks,
-    remember_few_shapes,
-)
+from elmokit.system import SHAPES_OF_A_SERVICE, counted, give_back_large_blocks, remember_few_shapes
 
 if TYPE_CHECKING:
-    from elmokit.service.limits import Limits
-    from elmokit.service.served_model import ServedModel
+    from elmokit.service.middleware import Limits
+    from elmokit.service.state import ServedModel
 
 
 @click.command(cls=ModelCommand)
@@ -58,14 +53,14 @@ if TYPE_CHECKING:
 @click.option(
     "--api-key",
     metavar="FILE",
-    help="Answer only those who send a key of this file, one per line. Without it: the key in "
+    help="Respond only to those who send a key of this file, one per line. Without it: the key in "
     "ELMO_API_KEY, if that is set.",
 )
 @click.option(
     "--allow-host",
     multiple=True,
     metavar="NAME",
-    help="A name that it may be asked under, beside localhost; may be repeated.",
+    help="A host name or IP address that it responds to, beside localhost; may be repeated.",
 )
 @click.option(
     "--max-body",
@@ -89,17 +84,17 @@ if TYPE_CHECKING:
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Until a request is answered or given up.  [default: 60]",
+    help="Until a request has its response or is given up.  [default: 60]",
 )
 @click.option("--quiet", is_flag=True, help="Write down what goes wrong, not every request.")
 def serve(**flags: Any) -> None:
-    """Answer over HTTP, and show the explorer page.
+    """Serve vectors over HTTP, and show the explorer page.
 
-    The page is at the address that is printed, the API at /docs. Clients of OpenAI's embeddings
-    work with the address and /v1 as their base URL. Only this machine can ask unless --host says
-    otherwise; nothing that a client sends is kept or written down.
+    The page is at the URL that is printed, the API at /docs. Clients of OpenAI's embeddings work
+    with that URL and v1 as their base URL. Only this machine can ask unless --host says otherwise;
+    nothing that a client sends is stored or written down.
 
-    SIGTERM and Ctrl-C end it when what is being answered is done, a second Ctrl-C at once.
+    SIGTERM and Ctrl-C end it after the requests in progress, a second Ctrl-C at once.
 
     \b
     Examples:
@@ -127,9 +122,8 @@ def run_service(
     **flags: Any,
 ) -> None:
     """Serve until told to stop; what needs no PyTorch is looked at before that is loaded."""
-    from elmokit.service.keys import ENVIRONMENT_VARIABLE, read_keys
-    from elmokit.service.listening import is_everywhere, listen
-    from elmokit.service.logs import configure_logs
+    from elmokit.service.middleware import ENVIRONMENT_VARIABLE, configure_logs, read_keys
+    from elmokit.service.server import is_everywhere, listen
 
     keys = read_keys(api_key, os.environ.get(ENVIRONMENT_VARIABLE))
     limits = limits_of(flags)
@@ -155,7 +149,7 @@ def run_service(
 def check_files(index: str | None, static: str | None) -> None:
     """Refuse an index that cannot be read, or static vectors that are not there."""
     if index is not None:
-        from elmokit.analysis.neighbours.description import read_description
+        from elmokit.analysis.neighbours.store import read_description
 
         read_description(index)
     if static not in (None, "none") and not Path(static).exists():
@@ -164,10 +158,10 @@ def check_files(index: str | None, static: str | None) -> None:
 
 def load_served(quiet: bool, static: str | None, **flags: Any) -> ServedModel:
     """The model that the flags describe; from then on memory is kept for its steps alone."""
-    from elmokit.cli.progress import Bytes
-    from elmokit.service.served_model import load_model
+    from elmokit.cli.progress import DownloadProgress
+    from elmokit.service.state import load_model
 
-    with Bytes("fetching", quiet) as progress:
+    with DownloadProgress("fetching", quiet) as progress:
         model = load_model(**flags, static=load_static(static), progress=progress)
     give_back_large_blocks(model.block_kept)
     return model
@@ -175,7 +169,7 @@ def load_served(quiet: bool, static: str | None, **flags: Any) -> ServedModel:
 
 def limits_of(flags: dict[str, Any]) -> Limits:
     """What a request may cost; the flags are taken out of all."""
-    from elmokit.service.limits import Limits
+    from elmokit.service.middleware import Limits
 
     chosen = {
         "body_bytes": flags.pop("max_body"),
@@ -191,17 +185,18 @@ def check_installed() -> None:
     try:
         import fastapi
         import httptools
+        import prometheus_client
         import uvicorn
     except ImportError as error:
         raise InputError(
             f'{error.name} is not installed; run: pip install "elmokit[service]"'
         ) from None
-    del fastapi, httptools, uvicorn
+    del fastapi, httptools, prometheus_client, uvicorn
 
 
 def warn_if_open(listener: socket.socket) -> None:
     """Say so where everybody who reaches this machine may ask."""
-    from elmokit.service.listening import is_loopback
+    from elmokit.service.server import is_loopback
 
     if not is_loopback(listener):
         click.echo(
@@ -211,10 +206,10 @@ def warn_if_open(listener: socket.socket) -> None:
         )
 
 
-def announce(address: str, model: ServedModel, everywhere: bool) -> None:
+def announce(url: str, model: ServedModel, everywhere: bool) -> None:
     """Print where it is."""
     places = ", on all addresses of this machine" if everywhere else ""
-    click.echo(f"{address}  ({model.name}{places}; Ctrl-C ends it)")
+    click.echo(f"{url}  ({model.name}{places}; Ctrl-C ends it)")
 
 
 def say_what_it_waits_for(requests: int) -> None:

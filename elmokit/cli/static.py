@@ -3,29 +3,160 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import JSON_OPTION, QUIET_OPTION
-from elmokit.cli.progress import Bytes
-from elmokit.cli.spelling import EitherSpelling
-from elmokit.cli.static_scores import show_scores
-from elmokit.cli.static_train import train
+from elmokit.cli.options import (
+    JSON_OPTION,
+    QUIET_OPTION,
+    EitherSpelling,
+    Function,
+    corpus_options,
+    threads_option,
+)
+from elmokit.cli.progress import DownloadProgress, Passes, ProgressLine
 
 if TYPE_CHECKING:
-    from elmokit.static.vectors import Neighbour, StaticVectors
+    from elmokit.static.evaluation import AnalogyScore, SimilarityScore
+    from elmokit.static.training import Trained
+    from elmokit.static.vectors import StaticVectors, WordNeighbour
 
-top_option = click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="How many words to show.",
+
+def show_scores(
+    vectors: StaticVectors,
+    sets: Sequence[str],
+    analogies: Sequence[str],
+    as_json: bool,
+    quiet: bool = False,
+) -> None:
+    """Measure vectors, and print the scores."""
+    from elmokit.static.evaluation import analogy_scores, similarity_score
+
+    similar = [similarity_score(vectors, path) for path in sets]
+    with ProgressLine("answering", quiet) as progress:
+        answered = [analogy_scores(vectors, path, progress) for path in analogies]
+    if as_json:
+        answer = {
+            "similarity": [one._asdict() for one in similar],
+            "analogies": [[analogy_dict(one) for one in scores] for scores in answered],
+        }
+        click.echo(json.dumps(answer, ensure_ascii=False, indent=2))
+        return
+    if similar:
+        show_similarity(similar)
+    for scores in answered:
+        show_analogies(scores)
+
+
+def analogy_dict(score: AnalogyScore) -> dict[str, Any]:
+    """A score as plain values for JSON."""
+    return {**score._asdict(), "accuracy": score.accuracy}
+
+
+def show_similarity(scores: Sequence[SimilarityScore]) -> None:
+    """Print a row for each similarity set."""
+    click.echo(f"{'similarity set':<30}{'Spearman':>10}{'known':>8}{'pairs':>8}")
+    for one in scores:
+        spearman = "-" if one.spearman is None else f"{one.spearman:.3f}"
+        click.echo(f"{one.name:<30}{spearman:>10}{one.known:>8,}{one.pairs:>8,}")
+
+
+def show_analogies(scores: Sequence[AnalogyScore]) -> None:
+    """Print a row for each section, and one for all."""
+    from elmokit.static.evaluation import total
+
+    click.echo(f"{'analogies':<30}{'right':>10}{'known':>8}{'asked':>8}")
+    for one in (*scores, total(scores)):
+        right = "-" if one.accuracy is None else f"{one.accuracy:.1%}"
+        click.echo(f"{one.section:<30}{right:>10}{one.known:>8,}{one.questions:>8,}")
+
+
+def number_option(name: str, text: str, **settings: Any) -> Callable[[Function], Function]:
+    """A flag that takes a number from 1 on."""
+    return click.option(name, type=click.IntRange(min=1), metavar="N", help=text, **settings)
+
+
+class PassesProgress(Passes):
+    """Progress over the words of a text, in several passes."""
+
+    def amount(self, number: int) -> str:
+        """A number of words."""
+        return f"{number:,} words"
+
+
+@click.command()
+@click.argument("corpus", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="Where to write: .safetensors (half precision), .txt or .vec, or .bin.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["skip-gram", "cbow", "fasttext"]),
+    default="skip-gram",
+    show_default=True,
+    help="Predict the words around a word; a word from those around it; skip-gram on subwords.",
+)
+@number_option("--size", "Of a vector (100).")
+@number_option("--window", "Words to a side (5).")
+@number_option("--min-count", "Leave out rarer words (5).")
+@number_option("--max-words", "Keep the most frequent (all).")
+@number_option("--negative", "Random words beside each (5).")
+@number_option("--epochs", "Readings of CORPUS (5).")
+@number_option("--buckets", "Vectors of subwords (200000).")
+@partial(threads_option, pass_on=True, more=" Only 1 trains the same vectors again.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all randomness (1).")
+@click.option("--lowercase", is_flag=True, help="Read CORPUS in lower case.")
+@corpus_options
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@QUIET_OPTION
+@JSON_OPTION
+def train(
+    corpus: tuple[str, ...],
+    output: str,
+    lowercase: bool,
+    tokenizer: str,
+    one_sentence_per_line: bool,
+    errors: Any,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Train vectors on CORPUS: text files (plain, .gz, .xz, .zst), patterns, folders.
+
+    A .bin file is word2vec's; of --method fasttext it is fastText's own, the only one that gives
+    words outside the text a vector too.
+
+    \b
+    Examples:
+      elmo static train news/ -o vectors.safetensors --size 300 --window 2
+      elmo static train "news/*.xz" -o fasttext.bin --method fasttext --threads 1
+    """
+    from elmokit.static.training import TrainingSettings, train_from_files
+    from elmokit.text.tokenizer import CorpusSettings
+
+    settings = TrainingSettings(**{name: one for name, one in flags.items() if one is not None})
+    with PassesProgress("training", quiet) as progress:
+        trained = train_from_files(
+            corpus,
+            output,
+            settings,
+            corpus=CorpusSettings(tokenizer, one_sentence_per_line, errors),
+            lowercase=lowercase,
+            force=force,
+            progress=progress,
+        )
+    show_trained(trained, output, as_json)
+
+
+top_option = number_option("--top", "How many words to show.", default=10, show_default=True)
 
 
 @click.group(cls=EitherSpelling)
@@ -75,7 +206,7 @@ def analogy(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
     Example:
       elmo static analogy glove.6B.50d.txt.gz "king - man + woman"
     """
-    from elmokit.static.questions import parse_analogy
+    from elmokit.static.evaluation import parse_analogy
 
     file, (question,) = split_file(arguments, 1)
     positive, negative = parse_analogy(question)
@@ -153,14 +284,7 @@ def evaluate(
 
 @static.command()
 @click.argument("text")
-@click.option(
-    "--window",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Words to a side.",
-)
+@number_option("--window", "Words to a side.", default=2, show_default=True)
 @click.option(
     "--tokenizer",
     type=click.Choice(["default", "whitespace"]),
@@ -177,8 +301,8 @@ def pairs(text: str, window: int, tokenizer: str, lowercase: bool, as_json: bool
     Example:
       elmo static pairs "The quick brown fox jumps over the lazy dog." --window 2
     """
-    from elmokit.analysis.occurrence import BRACKETS, with_mark
-    from elmokit.static.pairs import centres
+    from elmokit.analysis.senses import BRACKETS, with_mark
+    from elmokit.static.training import centres
     from elmokit.text.tokenizer import load_tokenizer
 
     sentences = load_tokenizer(tokenizer).sentences(text.lower() if lowercase else text)
@@ -196,36 +320,14 @@ def pairs(text: str, window: int, tokenizer: str, lowercase: bool, as_json: bool
         click.echo("    " + " ".join(f"({word}, {other})" for word, other in one.pairs))
 
 
-@static.command()
-@click.argument("arguments", nargs=-1, required=True, metavar="[FILE] OUTPUT")
-@click.option(
-    "--to",
-    type=click.Choice(["glove", "word2vec", "word2vec-binary", "native"]),
-    help="Without it what OUTPUT's name says: .txt and .vec word2vec's text, .bin its binary file, "
-    ".safetensors ours. GloVe's has no first line.",
-)
-@click.option(
-    "--words", type=click.IntRange(min=1), metavar="N", help="Keep the first N words (all)."
-)
-@click.option("--force", is_flag=True, help="Replace OUTPUT if it is there.")
-def convert(arguments: tuple[str, ...], to: Any, words: int | None, force: bool) -> None:
-    """Write vectors in another format. Subwords of fastText are left behind.
-
-    \b
-    Example:
-      elmo static convert GoogleNews-vectors-negative300.bin.gz news.safetensors --words 50000
-    """
-    from elmokit.formats.word_vectors import format_of
-    from elmokit.static.training import check_new
-
-    file, (output,) = split_file(arguments, 1)
-    if to is None:
-        format_of(output)
-    check_new(Path(output), force)
-    vectors = load(file)
-    vectors.save(output, to=to, words=words)
-    kept = len(vectors) if words is None else min(words, len(vectors))
-    click.echo(f"{output}: {kept:,} words, vectors of {vectors.size}")
+def show_trained(trained: Trained, output: str, as_json: bool) -> None:
+    """Print what was trained on, and what it came to."""
+    if not as_json:
+        click.echo(f"{output}: {trained.describe()}")
+        return
+    vectors, method, sentences, words, _ = trained
+    counts = {"sentences": sentences, "words": words, "kept": len(vectors), "size": vectors.size}
+    click.echo(json.dumps({"output": output, "method": method, **counts}))
 
 
 def split_file(arguments: Sequence[str], others: int) -> tuple[str | None, list[str]]:
@@ -242,11 +344,11 @@ def load(file: str | None) -> StaticVectors:
     """The vectors of a file, or the bundled ones."""
     from elmokit.static.vectors import StaticVectors
 
-    with Bytes("reading") as progress:
+    with DownloadProgress("reading") as progress:
         return StaticVectors.load(file, progress=progress)
 
 
-def show_neighbours(asked: dict[str, str], found: list[Neighbour], as_json: bool) -> None:
+def show_neighbours(asked: dict[str, str], found: list[WordNeighbour], as_json: bool) -> None:
     """Print words and their cosines, a row each."""
     if as_json:
         answer = {**asked, "words": [one._asdict() for one in found]}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import ElmoWarning, FormatError, InputError
@@ -20,17 +21,227 @@ from elmokit.formats.allennlp_options import (
     options_of,
     parse_options,
 )
-from elmokit.formats.allennlp_parts import (
-    EMBEDDING,
-    Part,
-    dataset_shapes,
-    parts,
-    parts_without_place,
+from elmokit.formats.native import (
+    Shape,
+    check_finite,
+    expected_shapes,
+    grouped,
+    misfit,
+    state_dict_misfit,
 )
-from elmokit.formats.files import write_atomically
-from elmokit.formats.hdf5 import open_hdf5, read_floats, shape_of
-from elmokit.formats.json_files import read_object, write_object
-from elmokit.formats.shapes import check_finite, grouped, misfit, state_dict_misfit
+from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.hdf5 import hdf5_damage, open_hdf5
+
+EMBEDDING = "embedding"
+"""Table of word vectors: word-input models and cached vocabularies have one."""
+
+
+class DatasetLayout:
+    """How a dataset holds tensors of the state_dict. This one: a single tensor, as it is."""
+
+    def shape(self, *kept: Shape) -> Shape:
+        """The dataset's shape, from the shapes of the tensors."""
+        return kept[0]
+
+    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
+        """From the dataset to the tensors."""
+        return (stored,)
+
+    def write(self, *kept: Tensor) -> Tensor:
+        """From the tensors to the dataset."""
+        return kept[0]
+
+
+class Transposed(DatasetLayout):
+    """The file multiplies `x @ W`, torch `x @ W.T`."""
+
+    def shape(self, *kept: Shape) -> Shape:
+        """From (out, in) to (in, out)."""
+        return kept[0][::-1]
+
+    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
+        """From (in, out) to (out, in)."""
+        return (stored.T,)
+
+    def write(self, *kept: Tensor) -> Tensor:
+        """From (out, in) to (in, out)."""
+        return kept[0].T
+
+
+class Convolution(DatasetLayout):
+    """Filters over a picture one character high, (1, width, character_size, filters)."""
+
+    def shape(self, *kept: Shape) -> Shape:
+        """From (filters, character_size, width)."""
+        return (1, *kept[0][::-1])
+
+    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
+        """To (filters, character_size, width)."""
+        return (stored.squeeze(0).permute(2, 1, 0),)
+
+    def write(self, *kept: Tensor) -> Tensor:
+        """From (filters, character_size, width)."""
+        return kept[0].permute(2, 1, 0).unsqueeze(0)
+
+
+class WithoutPadding(DatasetLayout):
+    """Our row 0, all zeros for a padded word, is not in the file."""
+
+    def shape(self, *kept: Shape) -> Shape:
+        """One row less."""
+        return (kept[0][0] - 1, *kept[0][1:])
+
+    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
+        """Put the row of zeros before the others."""
+        return (functional.pad(stored, (0, 0, 1, 0)),)
+
+    def write(self, *kept: Tensor) -> Tensor:
+        """Leave row 0 out, whatever it holds: padded words are masked."""
+        return kept[0][1:]
+
+
+class Gates(DatasetLayout):
+    """Four gates side by side, in the file's order i, j, f, o, where we keep i, f, o, j.
+
+    TensorFlow adds 1 to the forget gate when it runs, not in the file, and so does our LSTM: the
+    numbers are the same on both sides.
+    """
+
+    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
+        """From (4 * cell,)."""
+        i, j, f, o = stored.chunk(4)
+        return (torch.cat([i, f, o, j]),)
+
+    def write(self, *kept: Tensor) -> Tensor:
+        """To (4 * cell,)."""
+        i, f, o, j = kept[0].chunk(4)
+        return torch.cat([i, j, f, o])
+
+
+class GateWeights(Gates):
+    """Input weights above recurrent ones, (input + recurrent, 4 * cell); both equally high."""
+
+    def shape(self, *kept: Shape) -> Shape:
+        """From the shapes of both weights, (4 * cell, size)."""
+        inputs, recurrent = kept
+        return (inputs[1] + recurrent[1], inputs[0])
+
+    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
+        """To input and recurrent weight, (4 * cell, size) each."""
+        (gates,) = super().read(stored.T)
+        return gates.chunk(2, dim=1)
+
+    def write(self, *kept: Tensor) -> Tensor:
+        """From input and recurrent weight."""
+        return super().write(torch.cat(kept, dim=1)).T
+
+
+AS_IT_IS = DatasetLayout()
+TRANSPOSED = Transposed()
+CONVOLUTION = Convolution()
+WITHOUT_PADDING = WithoutPadding()
+GATES = Gates()
+GATE_WEIGHTS = GateWeights()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One dataset of the file, and the tensors of the state_dict that it holds."""
+
+    dataset: str
+    layout: DatasetLayout
+    keys: tuple[str, ...]
+    other_name: str | None = None
+    """What else the dataset may be called."""
+
+
+def parts(config: ModelConfig) -> list[Dataset]:
+    """The datasets of a model of this config."""
+    shapes = expected_shapes(config)
+    return [part for part in _possible_parts(config) if part.keys[0] in shapes]
+
+
+def dataset_shapes(config: ModelConfig) -> dict[str, Shape]:
+    """The shape of every dataset of a model of this config, by name."""
+    shapes = expected_shapes(config)
+    return {
+        part.dataset: part.layout.shape(*(shapes[key] for key in part.keys))
+        for part in parts(config)
+    }
+
+
+def parts_without_place(config: ModelConfig) -> list[Dataset]:
+    """Projections between equal sizes: some files may have one, this config has none."""
+    shapes = expected_shapes(config)
+    return [part for part in _possible_parts(config) if part.keys[0] not in shapes]
+
+
+def _possible_parts(config: ModelConfig) -> Iterator[Dataset]:
+    """Every dataset, the projections included that equal sizes do without."""
+    if isinstance(config.encoder, WordEncoderConfig):
+        yield Dataset(EMBEDDING, WITHOUT_PADDING, ("encoder.words.weight",))
+    else:
+        yield from _character_encoder_parts(config.encoder)
+    for direction, stack in enumerate(("forward_lstm", "backward_lstm")):
+        for layer in range(config.lstm_layers):
+            yield from _lstm_parts(direction, f"{stack}.layers.{layer}", layer, config.lstm_layers)
+    if config.softmax_words is not None:
+        yield Dataset("softmax/W", AS_IT_IS, ("softmax.weight",))
+        yield Dataset("softmax/b", AS_IT_IS, ("softmax.bias",))
+
+
+def _character_encoder_parts(encoder: CharacterEncoderConfig) -> Iterator[Dataset]:
+    yield Dataset("char_embed", WITHOUT_PADDING, ("encoder.characters.weight",))
+    for number in range(len(encoder.filters)):
+        name = f"encoder.convolutions.{number}"
+        yield Dataset(f"CNN/W_cnn_{number}", CONVOLUTION, (f"{name}.weight",))
+        yield Dataset(f"CNN/b_cnn_{number}", AS_IT_IS, (f"{name}.bias",))
+    for number in range(encoder.highways):
+        # "Carry" in the file gates what is transformed, as our gate does: no sign changes.
+        for theirs, ours in (("carry", "gate"), ("transform", "transform")):
+            name = f"encoder.highways.{number}.{ours}"
+            yield Dataset(f"CNN_high_{number}/W_{theirs}", TRANSPOSED, (f"{name}.weight",))
+            yield Dataset(f"CNN_high_{number}/b_{theirs}", AS_IT_IS, (f"{name}.bias",))
+    yield Dataset("CNN_proj/W_proj", TRANSPOSED, ("encoder.projection.weight",))
+    yield Dataset("CNN_proj/b_proj", AS_IT_IS, ("encoder.projection.bias",))
+
+
+def _lstm_parts(direction: int, name: str, layer: int, layers: int) -> Iterator[Dataset]:
+    table = (
+        ("W_0", GATE_WEIGHTS, (f"{name}.input_weight", f"{name}.recurrent_weight")),
+        ("B", GATES, (f"{name}.bias",)),
+        ("W_P_0", TRANSPOSED, (f"{name}.projection_weight",)),
+    )
+    stack = f"RNN_{direction}/RNN"
+    for dataset, layout, keys in table:
+        # The original code stacks nothing, and names no stack, where there is one layer.
+        alone = f"{stack}/LSTMCell/{dataset}" if layers == 1 else None
+        yield Dataset(f"{stack}/MultiRNNCell/Cell{layer}/LSTMCell/{dataset}", layout, keys, alone)
+
+
+def shape_of(file: h5py.File, name: str) -> Shape | None:
+    """The shape of a dataset; None when there is none of that name."""
+    with hdf5_damage(file.filename):
+        item = file.get(name)
+        if not isinstance(item, h5py.Dataset):
+            return None
+        return (0,) if item.shape is None else item.shape  # None: a dataset that holds nothing
+
+
+def read_floats(file: h5py.File, name: str) -> Tensor:
+    """A dataset of floating-point numbers as float32; anything else is refused."""
+    place = f"{file.filename}: {name}"
+    with hdf5_damage(file.filename):
+        dataset = file[name]
+        if dataset.dtype.kind != "f":
+            raise FormatError(f"{place} holds {dataset.dtype}; it must hold floating-point numbers")
+        # HDF5 converts what is stored as float64, float16 or with the bytes the other way round.
+        values = np.empty(dataset.shape, dtype=np.float32)
+        dataset.read_direct(values)
+    tensor = torch.from_numpy(values)
+    check_finite(tensor, place)
+    return tensor
+
 
 PathLike = str | Path
 
@@ -136,7 +347,7 @@ def _complete(config: ModelConfig, weights: PathLike, embedding: PathLike | None
         return replace(config, encoder=replace(config.encoder, words=words))
 
 
-def _read_parts(path: PathLike, config: ModelConfig, wanted: list[Part]) -> dict[str, Tensor]:
+def _read_parts(path: PathLike, config: ModelConfig, wanted: list[Dataset]) -> dict[str, Tensor]:
     """Check the shapes of all wanted datasets, then read them."""
     with open_hdf5(path) as file:
         names = {part.dataset: _name_in(file, part) for part in wanted}
@@ -199,7 +410,7 @@ def _parts_beyond(config: ModelConfig) -> Iterator[str]:
     yield f"RNN_0/RNN/MultiRNNCell/Cell{config.lstm_layers}/LSTMCell/W_0"
 
 
-def _name_in(file: h5py.File, part: Part) -> str:
+def _name_in(file: h5py.File, part: Dataset) -> str:
     """What this file calls a part."""
     if part.other_name is not None and shape_of(file, part.dataset) is None:
         return part.other_name

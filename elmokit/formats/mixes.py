@@ -11,8 +11,7 @@ import torch
 
 from elmokit.config import ModelConfig
 from elmokit.errors import FormatError, InputError
-from elmokit.formats.files import write_atomically
-from elmokit.formats.json_files import read_object, write_object
+from elmokit.io.files import read_object, write_atomically, write_object
 from elmokit.model.scalar_mix import DirectionalMix, Join, ScalarMix
 from elmokit.text.characters import short
 

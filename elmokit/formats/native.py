@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,10 +13,80 @@ from torch import Tensor
 
 from elmokit.config import ModelConfig, WordEncoderConfig
 from elmokit.errors import ConfigError, FormatError, InputError
-from elmokit.formats.files import sha256_of, write_folder_atomically
-from elmokit.formats.json_files import read_object, read_text, write_object
-from elmokit.formats.shapes import check_finite, expected_shapes, misfit, state_dict_misfit
+from elmokit.io.files import (
+    read_object,
+    read_text,
+    sha256_of,
+    write_folder_atomically,
+    write_object,
+)
+from elmokit.model.bilm import BiLM
+from elmokit.model.weights import without_values
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+
+Shape = tuple[int, ...]
+
+SHOWN = 5
+"""Shapes that one message compares: options of another model differ in every one."""
+
+
+def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
+    """The shape of every tensor in the state_dict of a model of this config, by name."""
+    try:
+        with without_values():
+            bilm = BiLM(config)
+    except (RuntimeError, TypeError) as error:  # more numbers than torch can count
+        raise ConfigError(f"the model is too large ({str(error).splitlines()[0]})") from error
+    return {name: tuple(value.shape) for name, value in bilm.state_dict().items()}
+
+
+def misfit(expected: Mapping[str, Shape], found: Mapping[str, Shape]) -> str:
+    """Say what is missing, of another shape, or not expected; empty if everything fits."""
+    missing = [name for name in expected if name not in found]
+    unexpected = [name for name in found if name not in expected]
+    others = [
+        f"{name} is {found[name]} instead of {shape}"
+        for name, shape in expected.items()
+        if name in found and found[name] != shape
+    ]
+    findings = [f"missing {grouped(missing)}"] if missing else []
+    findings += others[:SHOWN]
+    if len(others) > SHOWN:
+        findings.append(f"{len(others) - SHOWN} more are of another shape")
+    if unexpected:
+        findings.append(f"unexpected {grouped(unexpected)}")
+    return "; ".join(findings)
+
+
+def state_dict_misfit(state_dict: Mapping[str, Tensor], config: ModelConfig) -> str:
+    """Say what keeps these weights from being a model of this config; empty if nothing does."""
+    found = {name: tuple(tensor.shape) for name, tensor in state_dict.items()}
+    return misfit(expected_shapes(config), found)
+
+
+def check_finite(values: Tensor, place: str) -> None:
+    """Refuse NaN and infinity: one such weight makes every vector NaN."""
+    if not bool(torch.isfinite(values).all()):
+        raise FormatError(
+            f"{place} holds NaN or infinite values; it is damaged, or its training diverged"
+        )
+
+
+def grouped(names: Iterable[str]) -> str:
+    """Write names shortly, their common folder once.
+
+    >>> grouped(["CNN/W_cnn_0", "CNN/b_cnn_0", "char_embed"])
+    'CNN/{W_cnn_0, b_cnn_0}, char_embed'
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        folder, separator, last = name.rpartition("/" if "/" in name else ".")
+        groups.setdefault(folder + separator, []).append(last)
+    return ", ".join(
+        folder + (last[0] if len(last) == 1 else "{" + ", ".join(last) + "}")
+        for folder, last in groups.items()
+    )
+
 
 FORMAT = "elmokit-bilm"
 VERSION = 1

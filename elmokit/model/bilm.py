@@ -17,8 +17,7 @@ from elmokit.model.lstm import LSTMStack, LSTMState
 from elmokit.model.one_sentence import LockStep, pays_in_lock_step
 from elmokit.model.packing import Packing, pack
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
-from elmokit.model.versions import track_writes, version_of
-from elmokit.model.without_values import without_values
+from elmokit.model.weights import track_writes, version_of, without_values
 from elmokit.model.word_encoder import WordEncoder
 
 DirectionName = Literal["forward", "backward"]

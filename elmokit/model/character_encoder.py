@@ -18,7 +18,7 @@ from elmokit.config import (
     WORD_PADDING,
     CharacterEncoderConfig,
 )
-from elmokit.model.versions import watch_optimisers
+from elmokit.model.weights import watch_optimisers
 
 WORDS_PER_GROUP = 512
 """Words of similar length that are encoded together: bounds the memory that many words take."""

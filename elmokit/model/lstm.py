@@ -14,7 +14,7 @@ from torch.nn import functional
 from elmokit.config import ModelConfig, Precision
 from elmokit.model.lstm_gradients import Clips, LSTMWeights, run_layer, tanh_
 from elmokit.model.products import Product, best_product, has_bfloat16
-from elmokit.model.versions import version_of, watch_optimisers
+from elmokit.model.weights import version_of, watch_optimisers
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time, as the original does: weight files do not contain it."""

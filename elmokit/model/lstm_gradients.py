@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmokit.model.mixed_precision import MixedProduct
+from elmokit.model.products import MixedProduct
 
 MANY = 2**13
 """Of fewer numbers, four calls take longer than one."""

@@ -12,7 +12,11 @@ runs, and that its error is within its promise. How fast a way is was measured b
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
 import platform
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -24,7 +28,68 @@ import torch
 from torch import Tensor
 
 from elmokit.config import Precision
-from elmokit.model.tiles import leave_out_undescribed_tiles, obeys, onednn_has
+
+INSTRUCTIONS = "ONEDNN_MAX_CPU_ISA"
+"""The variable that bounds what oneDNN uses; it is read before the first product."""
+WITHOUT_TILES = "AVX512_CORE_BF16"
+CPUID = bytes.fromhex("53 89f8 89f1 0fa2 48c1e220 89c0 4809d0 5b c3")
+"""f(leaf, part): the CPU's answer, eax in the lower half and edx in the upper."""
+FEATURES, TILE_SIZES = 7, 0x1D  # leaves
+TILES = 1 << (32 + 24)  # a bit of edx
+
+
+@cache
+def leave_out_undescribed_tiles() -> bool:
+    """Have oneDNN do without tiles where their sizes are hidden; whether that is so.
+
+    A choice of the user's stays.
+    """
+    if not are_undescribed():
+        return False
+    os.environ.setdefault(INSTRUCTIONS, WITHOUT_TILES)
+    return True
+
+
+def are_undescribed() -> bool:
+    """Whether the CPU announces tiles, and says nothing of their sizes."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    try:
+        highest_leaf = ask_cpu(0, 0) & 0xFFFFFFFF
+        if not ask_cpu(FEATURES, 0) & TILES:
+            return False
+        return highest_leaf < TILE_SIZES or not ask_cpu(TILE_SIZES, 0) & 0xFFFFFFFF
+    except OSError:  # a system that runs no code made at run time: nothing can be asked
+        return False
+
+
+def ask_cpu(leaf: int, part: int) -> int:
+    """What the instruction CPUID answers: eax, and edx above it."""
+    with mmap.mmap(
+        -1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    ) as code:
+        code.write(CPUID)
+        begin = ctypes.c_char.from_buffer(code)
+        prototype = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32)
+        answer = prototype(ctypes.addressof(begin))(leaf, part)
+        del begin  # the map cannot be closed while something points into it
+    return int(answer)
+
+
+@cache
+def obeys() -> bool:
+    """Whether oneDNN leaves tiles out: False if it had computed before it was told.
+
+    What it says of float16, which comes after bfloat16 and before tiles, tells how far it goes.
+    """
+    return onednn_has("fp16") is False
+
+
+def onednn_has(numbers: str) -> bool | None:
+    """Whether oneDNN multiplies such numbers, as far as it was told to; None if it does not say."""
+    question = getattr(torch.ops.mkldnn, f"_is_mkldnn_{numbers}_supported", None)
+    return None if question is None else bool(question())
+
 
 EIGHT_BITS_PAY = 2**21
 """Weights below this size multiply as fast in float32: rounding the rows costs what is gained. The
@@ -334,3 +399,41 @@ def in_parts(result: Tensor, rows: Tensor, count: int) -> Iterable[tuple[Tensor,
 def largest(rows: Tensor) -> Tensor:
     """Largest magnitude of each row (rows, 1), never zero."""
     return rows.abs().amax(1, keepdim=True).clamp_min_(torch.finfo(rows.dtype).tiny)
+
+
+class MixedProduct:
+    """Matrix products in a precision of their own, `inside`, between tensors of type `outside`."""
+
+    def __init__(self, outside: torch.dtype, inside: torch.dtype) -> None:
+        self.outside = outside
+        self.inside = inside
+
+    def prepare(self, weight: Tensor) -> Tensor:
+        """A matrix that is used in several products, converted once."""
+        return weight.to(self.inside)
+
+    def times(self, rows: Tensor, weight: Tensor | None) -> Tensor:
+        """The product, or the rows themselves where there is nothing to multiply by."""
+        if weight is None:
+            return rows.clone()
+        return (rows.to(self.inside) @ weight.to(self.inside)).to(self.outside)
+
+    def add(self, total: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+        """A new tensor: `total` plus the product."""
+        if self.inside == self.outside:
+            return torch.addmm(total, rows, weight)
+        return self.times(rows, weight).add_(total)
+
+    def add_to(self, total: Tensor, rows: Tensor, weight: Tensor) -> None:
+        """Add the product to `total`, in place."""
+        if self.inside == self.outside:
+            total.addmm_(rows, weight)
+        else:
+            total.add_(self.times(rows, weight))
+
+    def write_to(self, result: Tensor, rows: Tensor, weight: Tensor | None) -> None:
+        """Write the product to `result`."""
+        if self.inside == self.outside and weight is not None:
+            torch.mm(rows, weight, out=result)
+        else:
+            result.copy_(self.times(rows, weight))

@@ -1,16 +1,95 @@
-"""The language model's output layer, shared by both directions."""
+"""Softmaxes over the vocabulary: full, adaptive, sampled; their loss in one pass."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from elmokit.model.cross_entropy import cross_entropy, log_likelihood
+from elmokit.model.products import MixedProduct
+
+PROBABILITIES_AT_ONCE = 2**23
+"""Numbers of one chunk: large enough for fast products, small enough to stay near the processor."""
+
+
+def cross_entropy(
+    outputs: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Sum of -log p(target) over tokens, (), for the softmax of `outputs @ weight.T + bias`.
+
+    The gradient is computed along with the loss, chunk by chunk, while a chunk's probabilities are
+    at hand; it could not be if each token's loss could be weighted differently afterwards.
+    """
+    dtype = dtype or outputs.dtype
+    return CrossEntropyFunction.apply(outputs, weight, bias, targets, dtype)  # type: ignore[no-untyped-call]
+
+
+def log_likelihood(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """The logarithm of p(target) for each token, (tokens,)."""
+    parts = [
+        functional.log_softmax(functional.linear(outputs[chunk], weight, bias), dim=1)
+        .gather(1, targets[chunk, None])
+        .squeeze(1)
+        for chunk in chunks(len(outputs), len(weight))
+    ]
+    return torch.cat(parts) if parts else outputs.new_empty(0)
+
+
+def chunks(tokens: int, words: int) -> Iterator[slice]:
+    """Runs of tokens whose probabilities fit into one chunk."""
+    size = max(1, PROBABILITIES_AT_ONCE // words)
+    return (slice(start, start + size) for start in range(0, tokens, size))
+
+
+class CrossEntropyFunction(torch.autograd.Function):
+    """Loss and gradient in one pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        outputs: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """Sum the loss; keep its gradients for a factor of one."""
+        product = MixedProduct(outputs.dtype, dtype)
+        rows, columns = product.prepare(weight), product.prepare(weight.t())
+        d_outputs = torch.empty_like(outputs)
+        d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        total = outputs.new_zeros(())
+        for chunk in chunks(len(outputs), len(weight)):
+            logits = product.add(bias, outputs[chunk], columns)
+            log_probabilities = functional.log_softmax(logits, dim=1)
+            target = targets[chunk, None]
+            total -= log_probabilities.gather(1, target).sum()
+            d_logits = log_probabilities.exp_()
+            d_logits.scatter_add_(1, target, -torch.ones_like(target, dtype=d_logits.dtype))
+            product.write_to(d_outputs[chunk], d_logits, rows)
+            product.add_to(d_weight, d_logits.t(), outputs[chunk])
+            d_bias += d_logits.sum(0)
+        ctx.save_for_backward(d_outputs, d_weight, d_bias)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, factor: Tensor) -> Any:
+        """Scale the gradients that are there already."""
+        d_outputs, d_weight, d_bias = ctx.saved_tensors
+        return d_outputs * factor, d_weight * factor, d_bias * factor, None, None
 
 
 class Softmax(nn.Module):
@@ -53,9 +132,9 @@ class AdaptiveSoftmax(nn.Module):
         super().__init__()
         self.bounds = (0, *cutoffs, words)
         self.head = Softmax(cutoffs[0] + len(cutoffs), token_size)
-        self.clusters: Iterable[Cluster]
+        self.clusters: Iterable[SoftmaxCluster]
         self.clusters = nn.ModuleList(  # type: ignore[assignment]
-            Cluster(end - start, token_size, cluster_size(token_size, division, depth))
+            SoftmaxCluster(end - start, token_size, cluster_size(token_size, division, depth))
             for depth, (start, end) in enumerate(pairwise(self.bounds[1:]), start=1)
         )
 
@@ -108,7 +187,7 @@ class AdaptiveSoftmax(nn.Module):
             cluster.softmax.expect(group)
 
 
-class Cluster(nn.Module):
+class SoftmaxCluster(nn.Module):
     """Rarer words, chosen among by a smaller vector."""
 
     def __init__(self, words: int, token_size: int, size: int) -> None:
@@ -125,3 +204,69 @@ def cluster_size(token_size: int, division: int, depth: int) -> int:
     [32, 8, 2, 1]
     """
     return max(1, token_size // division**depth)
+
+
+class Candidates(NamedTuple):
+    """Different words drawn at random, and how many draws it took to find them."""
+
+    ids: NDArray[np.int64]  # (candidates,)
+    tries: int
+
+
+def draw_candidates(generator: np.random.Generator, candidates: int, words: int) -> Candidates:
+    """Draw ranks from a log-uniform distribution until `candidates` different ones are found."""
+    drawn = np.empty(0, dtype=np.int64)
+    first = np.empty(0, dtype=np.int64)
+    while len(first) < candidates:
+        uniform = generator.random(2 * candidates)
+        # The inverse of the distribution function log(k + 1) / log(words + 1).
+        ranks = np.expm1(uniform * math.log(words + 1)).astype(np.int64).clip(0, words - 1)
+        drawn = np.concatenate([drawn, ranks])
+        first = np.sort(np.unique(drawn, return_index=True)[1])
+    first = first[:candidates]
+    return Candidates(ids=drawn[first], tries=int(first[-1]) + 1)
+
+
+def log_expected_counts(ids: Tensor, tries: int, words: int) -> Tensor:
+    """Log of how often each word is expected among the candidates of so many tries."""
+    ranks = ids.to(torch.float32 if ids.device.type == "mps" else torch.float64)
+    probabilities = torch.log1p(1 / (ranks + 1)) / math.log(words + 1)
+    return torch.log(-torch.expm1(tries * torch.log1p(-probabilities)))
+
+
+def sampled_loss(
+    softmax: Softmax,
+    outputs: Tensor,
+    targets: Tensor,
+    candidates: Candidates,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Sum over tokens of -log p(target) among the target and the candidates, ().
+
+    The product with the candidates is in `dtype`.
+    """
+    words = len(softmax.bias)
+    ids = torch.from_numpy(candidates.ids).to(targets.device)
+    target_logits = (outputs * functional.embedding(targets, softmax.weight)).sum(1)
+    target_logits = target_logits + softmax.bias[targets]
+    target_logits = target_logits - log_expected_counts(targets, candidates.tries, words).to(
+        outputs
+    )
+    corrections = softmax.bias[ids] - log_expected_counts(ids, candidates.tries, words).to(outputs)
+    product = MixedProduct(outputs.dtype, dtype or outputs.dtype)
+    logits = product.add(corrections, outputs, functional.embedding(ids, softmax.weight).t())
+    remove_hits(logits, targets, ids)
+    return (torch.logaddexp(target_logits, logits.logsumexp(1)) - target_logits).sum()
+
+
+@torch.no_grad()
+def remove_hits(logits: Tensor, targets: Tensor, ids: Tensor) -> None:
+    """Take each target out of its own candidates (tokens, candidates), in place.
+
+    Autograd need not know: what has probability zero gets no gradient in any case.
+    """
+    sorted_ids, columns = ids.sort()
+    places = torch.searchsorted(sorted_ids, targets).clamp_max_(len(ids) - 1)
+    rows = (sorted_ids[places] == targets).nonzero()[:, 0]
+    # Not infinity: where no other candidate is left, its gradient would be no number.
+    logits[rows, columns[places[rows]]] = torch.finfo(logits.dtype).min

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.config import WordEncoderConfig
-from elmokit.model.versions import watch_optimisers
+from elmokit.model.weights import watch_optimisers
 
 
 class WordEncoder(nn.Module):

@@ -61,7 +61,7 @@ class Rows(NamedTuple):
     carried: NDArray[np.bool_] | None = None  # (rows, steps)
 
 
-class Words(NamedTuple):
+class WordReader(NamedTuple):
     """How prepared ids become what a model reads and predicts."""
 
     corpus: PreparedCorpus
@@ -70,7 +70,9 @@ class Words(NamedTuple):
     markers: tuple[int, int]  # softmax ids of <S> and </S>
 
     @classmethod
-    def of(cls, corpus: PreparedCorpus, vocabulary: Vocabulary, encoder: EncoderConfig) -> Words:
+    def of(
+        cls, corpus: PreparedCorpus, vocabulary: Vocabulary, encoder: EncoderConfig
+    ) -> WordReader:
         """The words of a corpus, for a model with this vocabulary and encoder."""
         markers = (vocabulary.id_of(BEGIN), vocabulary.id_of(END))
         return cls(corpus, encoder, corpus.target_ids(vocabulary), markers)
@@ -129,7 +131,7 @@ def step_sizes(lengths: NDArray[np.int64]) -> list[int]:
     return [int((lengths > step).sum()) for step in range(int(lengths[0]) if len(lengths) else 0)]
 
 
-class Reader(ABC):
+class BatchReader(ABC):
     """Makes the batches of one process.
 
     Args:
@@ -139,7 +141,7 @@ class Reader(ABC):
     """
 
     def __init__(
-        self, words: Words, config: PretrainConfig, part: tuple[int, int] = (0, 1)
+        self, words: WordReader, config: PretrainConfig, part: tuple[int, int] = (0, 1)
     ) -> None:
         self.words = words
         self.corpus = words.corpus
@@ -168,7 +170,7 @@ class Reader(ABC):
         """Batches from number `start` on, without end, each in this process's parts."""
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """Where in its stream a row is."""
 
     epoch: int
@@ -178,7 +180,9 @@ class Place(NamedTuple):
 class Stream:
     """One direction of one row: blocks of sentences, one after the other, without end."""
 
-    def __init__(self, reader: StreamReader, direction: int, row: int, place: Place) -> None:
+    def __init__(
+        self, reader: StreamReader, direction: int, row: int, place: StreamPosition
+    ) -> None:
         self.reader = reader
         self.direction = direction
         self.row = row
@@ -219,11 +223,11 @@ class Stream:
             filled += count
 
 
-class StreamReader(Reader):
+class StreamReader(BatchReader):
     """Endless rows: each reads its share of the shuffled blocks, in each direction its own."""
 
     def __init__(
-        self, words: Words, config: PretrainConfig, part: tuple[int, int] = (0, 1)
+        self, words: WordReader, config: PretrainConfig, part: tuple[int, int] = (0, 1)
     ) -> None:
         super().__init__(words, config, part)
         corpus = words.corpus
@@ -258,16 +262,16 @@ class StreamReader(Reader):
         first = (row + epoch) % self.training.rows
         return self.blocks[order[first :: self.training.rows]]
 
-    def places(self, direction: int, targets: int) -> dict[int, Place]:
+    def places(self, direction: int, targets: int) -> dict[int, StreamPosition]:
         """Where each of this process's rows is after so many targets."""
         left = dict.fromkeys((row for part in self.parts for row in part), targets)
-        places: dict[int, Place] = {}
+        places: dict[int, StreamPosition] = {}
         epoch = 0
         while left:
             for row in list(left):
                 length = int(lengths_of(self.share(direction, row, epoch)).sum())
                 if left[row] < length:
-                    places[row] = Place(epoch, left.pop(row))
+                    places[row] = StreamPosition(epoch, left.pop(row))
                 else:
                     left[row] -= length
             epoch += 1
@@ -320,11 +324,11 @@ def read_rows(streams: list[Stream], steps: int) -> Rows:
     return Rows(inputs, targets, np.full(len(streams), steps))
 
 
-class SentenceReader(Reader):
+class SentenceReader(BatchReader):
     """Whole sentences of similar length, each read from zeros, both directions the same ones."""
 
     def __init__(
-        self, words: Words, config: PretrainConfig, part: tuple[int, int] = (0, 1)
+        self, words: WordReader, config: PretrainConfig, part: tuple[int, int] = (0, 1)
     ) -> None:
         super().__init__(words, config, part)
         self.sentences = cut_long(words.corpus.sentence_bounds())

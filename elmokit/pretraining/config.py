@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from elmokit.config import (
     ModelConfig,
     WordEncoderConfig,
+    change_setting,
     check_choice,
     check_clip,
     check_file_name,
@@ -19,10 +20,10 @@ from elmokit.config import (
     check_number,
     check_size,
     make,
+    make_table,
 )
 from elmokit.errors import ConfigError, InputError
-from elmokit.settings import change_setting, make_table
-from elmokit.text.corpus import Errors
+from elmokit.io.text_files import Errors
 
 Optimiser = Literal["adagrad", "adamw", "muon"]
 Schedule = Literal["constant", "linear", "cosine", "trapezoid"]

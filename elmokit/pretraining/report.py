@@ -1,11 +1,11 @@
-"""What a run tells whoever is watching it."""
+"""Callbacks of a training run: what it reports while it trains."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from elmokit.prediction import Perplexity
+    from elmokit.inference.predictions import Perplexity
 
 
 class TrainingReport(NamedTuple):

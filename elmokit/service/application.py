@@ -1,4 +1,4 @@
-"""The application: routes, what guards them, and how it starts and stops."""
+"""The FastAPI application: routes, middleware and HTTP errors."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from elmokit import __version__
 from elmokit.errors import ConfigError, InputError
-from elmokit.service import openai, predictions, status, vectors
-from elmokit.service.guard import Guard
-from elmokit.service.keys import Keys
-from elmokit.service.mistakes import mistake_of
-from elmokit.service.observation import Observation
-from elmokit.service.page_routes import page_router
-from elmokit.service.refusals import Refusal, refusal_body
+from elmokit.service.middleware import Guard, Keys, Observation, RequestError, validation_error
+from elmokit.service.routes import page_router, routers
 from elmokit.service.schemas import Error
 from elmokit.service.state import Service
 
 DESCRIPTION = "Contextual word vectors and word probabilities of a bidirectional language model."
-REFUSALS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Error, "description": "What was wrong with the request."},
     "5XX": {"model": Error, "description": "Too much at once, or not ready: try again later."},
 }
+ROUTE_ERRORS = {
+    400: "the body is not JSON in UTF-8; send an object",
+    404: "there is no such page; see /docs",
+    405: "this method is not for this page; see /docs",
+}
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI would otherwise tell any collector of this process about bodies that it refuses."""
+"""FastAPI would otherwise tell any collector of this process about invalid bodies."""
 
 
 def create_application(
@@ -40,7 +39,7 @@ def create_application(
     Args:
         service: The model and what it may cost; started and stopped with the application.
         keys: The keys that open it; None where everybody may ask.
-        hosts: The names it may be asked under; None for any.
+        hosts: The host names it responds to; None for any.
     """
 
     @asynccontextmanager
@@ -58,45 +57,32 @@ def create_application(
         docs_url=None,  # FastAPI's page loads its scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
-        responses=REFUSALS,
+        responses=ERRORS,
         telemetry=NO_TELEMETRY,
     )
     application.state.service = service
-    for router in (openai.router, vectors.router, predictions.router, status.router):
+    for router in (*routers, page_router()):
         application.include_router(router)
-    application.include_router(page_router())
-    for kind in (Refusal, InputError, ConfigError):
-        application.add_exception_handler(kind, refuse)
-    application.add_exception_handler(RequestValidationError, refuse_body)
-    application.add_exception_handler(HTTPException, refuse_route)
+    for kind in (RequestError, InputError, ConfigError, RequestValidationError, HTTPException):
+        application.add_exception_handler(kind, error_response)
     application.add_middleware(Guard, limits=service.limits, keys=keys, hosts=hosts)
     application.add_middleware(Observation, metrics=service.metrics)
     return application
 
 
-async def refuse(request: Request, error: Exception) -> Response:
-    """What the library says about an argument is what the client is told.
+async def error_response(request: Request, error: Exception) -> Response:
+    """An error that the client can fix, as JSON.
 
-    Its other errors are about files of ours, which they name: those are failures like any.
+    What the library says about an argument is what the client is told. Its other errors are about
+    files of ours, which they name: those are failures like any.
     """
-    refusal = error if isinstance(error, Refusal) else Refusal(400, str(error))
-    return JSONResponse(refusal.body(), refusal.status, refusal.headers)
-
-
-async def refuse_body(request: Request, error: Exception) -> Response:
-    """The first thing that is wrong with a body, and where."""
-    assert isinstance(error, RequestValidationError)
-    mistake = mistake_of(error.errors()[0])
-    return JSONResponse(refusal_body(400, mistake.message, mistake.field), 400)
-
-
-async def refuse_route(request: Request, error: Exception) -> Response:
-    """No such route, or no such method of it."""
-    assert isinstance(error, HTTPException)
-    messages = {
-        400: "the body is not JSON in UTF-8; send an object",
-        404: "there is no such page; see /docs",
-        405: "this method is not for this page; see /docs",
-    }
-    message = messages.get(error.status_code, str(error.detail))
-    return JSONResponse(refusal_body(error.status_code, message), error.status_code, error.headers)
+    if isinstance(error, RequestValidationError):
+        error = validation_error(error.errors()[0])
+    if isinstance(error, RequestError):
+        return error.response()
+    if not isinstance(error, HTTPException):
+        return RequestError(400, str(error)).response()
+    message = ROUTE_ERRORS.get(error.status_code, str(error.detail))
+    response = RequestError(error.status_code, message).response()
+    response.headers.update(error.headers or {})
+    return response

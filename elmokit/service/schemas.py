@@ -1,44 +1,34 @@
-"""What may be asked and what is answered, as the OpenAPI document tells it."""
+"""Schemas of requests and responses, as the OpenAPI document shows them."""
 
 from __future__ import annotations
 
+import base64
+import io
+import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+import numpy as np
+from fastapi import Response
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.types import FailFast
+from pydantic_core import to_json
+from safetensors.numpy import save
+from starlette.types import Receive, Scope, Send
 
-SHOWN = 40
+from elmokit.inference.embedder import Vectors
+from elmokit.service.middleware import RequestError
 
 
-def check_input(value: Any) -> list[str]:
-    """A text or a list of texts, as a list; token ids are refused."""
+def check_input(value: Any) -> list[Any]:
+    """A text or a list of texts, as a list; token ids are an error."""
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list):
-        raise ValueError(f"got {str(value)[:SHOWN]!r}; send a text or a list of texts")
-    if not texts:
-        raise ValueError("the list is empty; send at least one text")
-    for number, text in enumerate(texts, start=1):
-        if isinstance(text, int | list):
-            raise ValueError(
-                "these are token ids, which mean nothing to this model; send the texts themselves"
-            )
-        if not isinstance(text, str):
-            raise ValueError(f"entry {number} is {str(text)[:SHOWN]!r}; send texts")
-    return check_characters(texts)
-
-
-def check_character(text: str) -> str:
-    """Refuse half a character, which no answer could repeat."""
-    check_characters([text])
-    return text
-
-
-def check_characters(texts: list[str]) -> list[str]:
-    """Refuse half a character in any of the texts."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        raise ValueError("holds a lone surrogate, which is no character") from None
+    if not isinstance(texts, list) or not texts:
+        raise ValueError("should be a text or a list of texts, one at least")
+    if any(isinstance(text, int | list) for text in texts):
+        raise ValueError(
+            "has token ids, which mean nothing to this model; send the texts themselves"
+        )
     return texts
 
 
@@ -51,7 +41,6 @@ TEXTS_SCHEMA = {
 LAYERS_SCHEMA = {
     "anyOf": [{"type": "string", "enum": ["average", "top", "all"]}, {"type": "integer"}]
 }
-Input = Annotated[list[str], PlainValidator(check_input), WithJsonSchema(TEXTS_SCHEMA)]
 
 
 class FirstError(FailFast):
@@ -60,15 +49,16 @@ class FirstError(FailFast):
     __hash__ = object.__hash__  # so that it can stand in a union
 
 
-Text = Annotated[str, AfterValidator(check_character)]
-Words = Annotated[list[str], FirstError(), AfterValidator(check_characters)]
-Texts = Annotated[list[str], FirstError(), AfterValidator(check_characters)]
-Sentences = Annotated[list[Words], FirstError()]
+Text = Annotated[str, Field(min_length=0)]
+"""Any text but one with a lone surrogate: pydantic looks for these where there is a bound."""
+Texts = Annotated[list[Text], FirstError()]
+Sentences = Annotated[list[Texts], FirstError()]
+Input = Annotated[Texts, BeforeValidator(check_input), WithJsonSchema(TEXTS_SCHEMA)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)]
 
 
 class Body(BaseModel):
-    """What a client sends: a field that nobody knows is a mistake, and said to be one."""
+    """What a client sends; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
@@ -78,14 +68,14 @@ class EmbeddingsBody(Body):
 
     model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
 
-    input: Input = Field(description="A text, or several. Token ids are refused.")
-    model: str = Field("", description="Any name: there is one model, and the answer names it.")
+    input: Input = Field(description="A text, or several; no token ids.")
+    model: str = Field("", description="Any name: there is one model, and the response names it.")
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(None, description="Only the size that the model has.")
     user: str | None = Field(None, description="Not read.")
 
 
-class Mix(Body):
+class MixWeights(Body):
     """A mix of layers: equation 1 of the paper, or weights for each direction."""
 
     weights: Annotated[list[Number], FirstError()] = Field(
@@ -116,7 +106,7 @@ class EmbedBody(SentencesBody):
     layers: Annotated[Any, WithJsonSchema(LAYERS_SCHEMA)] = Field(  # the model knows which it has
         "average", description="Or a layer's number; 0 is the token layer."
     )
-    mix: Mix | None = Field(None, description="Instead of layers: a mix of them.")
+    mix: MixWeights | None = Field(None, description="Instead of layers: a mix of them.")
     pool: Literal["none", "mean", "max"] = Field(
         "none", description="A vector per word, or one per sentence."
     )
@@ -139,9 +129,10 @@ class PredictBody(Body):
     text: Text
     previous: bool = Field(False, description="The word before the text is wanted.")
     missing: bool = Field(
-        False, description="The text is whole but for its ___, also where that begins or ends it."
+        False,
+        description="The text is all but its ___, also where that begins or ends it.",
     )
-    candidates: Words | None = Field(None, description="Which of these fits best.")
+    candidates: Texts | None = Field(None, description="Which of these fits best.")
     top: int = Field(10, ge=1, le=1000)
     sample: int | None = Field(
         None, ge=1, le=200, description="Go on with up to so many words drawn at random."
@@ -184,7 +175,7 @@ class ErrorDetail(BaseModel):
 
 
 class Error(BaseModel):
-    """A refusal, as OpenAI writes it."""
+    """An HTTP error, as OpenAI writes it."""
 
     error: ErrorDetail
 
@@ -329,3 +320,75 @@ class Health(BaseModel):
     """Whether the service is there."""
 
     status: str
+
+
+JSON = "application/json"
+NPY = "application/x-npy"
+SAFETENSORS = "application/x-safetensors"
+ARRAY_TYPES = (NPY, "application/npy", SAFETENSORS, "application/safetensors")
+
+
+class BoundedResponse(Response):
+    """A response, or an HTTP error where clients have not taken too much of others yet."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        service, size = scope["app"].state.service, len(self.body)
+        if service.unsent_bytes and service.unsent_bytes + size > service.limits.answering_bytes:
+            raise RequestError(503, "too many large responses at once; try later", retry_after=1)
+        service.unsent_bytes += size
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            service.unsent_bytes -= size
+
+
+def json_response(content: Mapping[str, Any]) -> Response:
+    """Plain values as JSON."""
+    return BoundedResponse(to_json(content), media_type=JSON)
+
+
+def base64_of(vector: Vectors) -> str:
+    """A vector (size,) as OpenAI writes it: float32, little-endian.
+
+    >>> base64_of(np.array([1.0, -2.0], np.float32))
+    'AACAPwAAAMA='
+    """
+    return base64.b64encode(vector.astype("<f4", copy=False).tobytes()).decode("ascii")
+
+
+def wanted_type(accept: str | None) -> str:
+    """The first of the types that a client names and we can write; JSON otherwise.
+
+    >>> wanted_type("application/x-npy, */*;q=0.1"), wanted_type(None)
+    ('application/x-npy', 'application/json')
+    """
+    for part in (accept or "").split(","):
+        name = part.partition(";")[0].strip().lower()
+        if name in ARRAY_TYPES:
+            return NPY if name.endswith("npy") else SAFETENSORS
+        if name in (JSON, "*/*", "application/*"):
+            return JSON
+    return JSON
+
+
+def check_one_array(sentences: int, pooled: bool) -> None:
+    """Raise HTTP error 406 for several sentences with a vector per word, or none at all."""
+    if sentences != 1 and not (pooled and sentences):
+        raise RequestError(
+            406, f"{NPY} is one array; send one sentence, ask for a pool, or accept {SAFETENSORS}"
+        )
+
+
+def npy_response(array: Vectors) -> Response:
+    """One array."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return BoundedResponse(file.getvalue(), media_type=NPY)
+
+
+def safetensors_response(arrays: Sequence[Vectors], sentences: Sequence[Sequence[str]]) -> Response:
+    """Arrays named "0", "1", …, with the words as JSON in the metadata."""
+    named = {str(number): np.ascontiguousarray(array) for number, array in enumerate(arrays)}
+    contents = save(named, metadata={"words": json.dumps(sentences)})
+    return BoundedResponse(contents, media_type=SAFETENSORS)

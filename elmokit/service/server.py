@@ -1,4 +1,4 @@
-"""Listen, serve, and end when told to, after what is being answered."""
+"""The server: listen, serve, and stop after the requests in progress."""
 
 from __future__ import annotations
 
@@ -17,29 +17,68 @@ from typing import NamedTuple
 import uvicorn
 from fastapi import FastAPI
 
+from elmokit.errors import InputError
 from elmokit.service.application import create_application
-from elmokit.service.guard import LOOPBACK
-from elmokit.service.keys import Keys
-from elmokit.service.limits import Limits
-from elmokit.service.listening import BACKLOG, address_of, is_loopback, listen
-from elmokit.service.logs import log
-from elmokit.service.protocol import protocol_with
-from elmokit.service.served_model import ServedModel
-from elmokit.service.state import Service
+from elmokit.service.middleware import LOOPBACK, Keys, Limits, log
+from elmokit.service.state import ServedModel, Service
+
+BACKLOG = 2048
+ALL_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""What stands for all addresses of a machine, and one of them that can be opened there."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that an address that cannot be had is known at once."""
+    listener = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        raise InputError(
+            f"{host}, port {port}: cannot be listened on ({error.strerror}); "
+            "choose another with --host or --port"
+        ) from error
+    return listener
+
+
+def url_of(listener: socket.socket, host: str) -> str:
+    """The URL to open in a browser."""
+    here, port = listener.getsockname()[:2]
+    name = ALL_ADDRESSES.get(here, host)
+    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
+
+
+def is_everywhere(listener: socket.socket) -> bool:
+    """Whether it listens on all addresses of this machine."""
+    return listener.getsockname()[0] in ALL_ADDRESSES
+
+
+def is_loopback(listener: socket.socket) -> bool:
+    """Whether only this machine can reach it."""
+    address: str = listener.getsockname()[0]
+    return address == "::1" or address.startswith("127.")
+
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KEEP_ALIVE_SECONDS = 75
 SWITCH_SECONDS = 0.0005
 INTERRUPTED = 130
-"""The exit code of who did not wait."""
+"""The exit code after a second Ctrl-C."""
 
 
 class DrainingServer(uvicorn.Server):
-    """A server that a signal ends in good order, and a second Ctrl-C at once.
+    """A server that finishes its requests after a signal; a second Ctrl-C ends it at once.
 
     Args:
         config: Of uvicorn.
-        on_stopping: Told how many requests are being answered when it is to stop.
+        on_stopping: Called with the number of requests in progress when it is to stop.
     """
 
     def __init__(self, config: uvicorn.Config, on_stopping: Callable[[int], None]) -> None:
@@ -47,7 +86,7 @@ class DrainingServer(uvicorn.Server):
         self.on_stopping = on_stopping
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and wait for what is being answered."""
+        """Stop listening, and wait for the requests in progress."""
         self.on_stopping(len(self.server_state.tasks))
         await super().shutdown(sockets)
 
@@ -59,7 +98,7 @@ class DrainingServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Take signals as a wish to stop; they are not raised again when that is done."""
+        """Take signals as stop requests; they are not raised again when that is done."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -72,11 +111,11 @@ class DrainingServer(uvicorn.Server):
 
 
 class Listening(NamedTuple):
-    """A server that has its address, and waits to be run."""
+    """A server that has its URL, and waits to be run."""
 
     server: DrainingServer
     listener: socket.socket
-    address: str
+    url: str
     failures: list[Exception]  # why the model could not be loaded
 
     def run(self) -> None:
@@ -85,7 +124,7 @@ class Listening(NamedTuple):
             self.server.run(sockets=[self.listener])
         if self.failures:
             raise self.failures[0]
-        log(logging.INFO, "stopped", address=self.address)
+        log(logging.INFO, "stopped", address=self.url)
 
 
 def serve(
@@ -109,22 +148,21 @@ def serve(
         listener: What listens there, where the caller has seen to that already.
         limits: What requests may cost.
         keys: The keys that open the service; None where everybody may ask.
-        allowed_hosts: Names, beside those of this machine, that it may be asked under.
-        on_ready: Told the address and the model when it is loaded.
-        on_stopping: Told how many requests must be answered before it ends; 0 where it is the model
-            that must be loaded.
+        allowed_hosts: Host names, beside those of this machine, that it responds to.
+        on_ready: Called with the URL and the model when it is loaded.
+        on_stopping: Called with the number of requests it waits for; 0 for the model to be loaded.
     """
     limits = limits or Limits()
     listener = listener or listen(host, port)
-    address = address_of(listener, host)
+    url = url_of(listener, host)
     failures: list[Exception] = []
 
     def loaded(model: ServedModel) -> None:
-        log(logging.INFO, "ready", address=address, model=model.name)
+        log(logging.INFO, "ready", address=url, model=model.name)
         gc.collect()
         gc.freeze()  # the model and its libraries: nothing to look for, a million times over
         if on_ready is not None:
-            on_ready(address, model)
+            on_ready(url, model)
 
     def failed(error: Exception) -> None:
         failures.append(error)
@@ -139,12 +177,12 @@ def serve(
     hosts = hosts_of(listener, allowed_hosts, keys)
     application = create_application(service, keys=keys, hosts=hosts)
     server = DrainingServer(config_of(application, limits), stopping)
-    return Listening(server, listener, address, failures)
+    return Listening(server, listener, url, failures)
 
 
 @contextmanager
 def interpreter_for_serving() -> Generator[None, None, None]:
-    """Let the model's thread have its turn soon, for the time of a block.
+    """Let the model's thread run soon, for the time of a block.
 
     After each of its products it waits for the interpreter, which the event loop would keep for
     5 ms at a time: then the model stands still while requests come in.
@@ -162,7 +200,7 @@ def config_of(application: FastAPI, limits: Limits) -> uvicorn.Config:
     """How uvicorn serves an application."""
     return uvicorn.Config(
         application,
-        http=protocol_with(limits),
+        http="httptools",
         ws="none",
         backlog=BACKLOG,
         log_config=None,
@@ -177,7 +215,7 @@ def config_of(application: FastAPI, limits: Limits) -> uvicorn.Config:
 def hosts_of(
     listener: socket.socket, allowed: Iterable[str], keys: Keys | None
 ) -> frozenset[str] | None:
-    """The names to be asked under: those of this machine, where only this machine can ask.
+    """The host names to respond to: those of this machine, where only this machine can ask.
 
     Elsewhere, and with a key, any: a page of another site has no key, and cannot be told apart
     from honest names.

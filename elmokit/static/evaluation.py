@@ -1,4 +1,4 @@
-"""How good static vectors are: by what people find alike, and by analogies.
+"""Evaluation of static vectors: similarity sets by SciPy's Spearman, analogies by gensim.
 
 Both follow gensim's `evaluate_word_pairs` and `evaluate_word_analogies`: words are compared in
 capitals, the first of several forms counts, only the first 300,000 words are looked at, and what
@@ -8,21 +8,97 @@ has a word without a vector is left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from elmokit.formats.fetch import Progress
-from elmokit.static.angles import Vectors, unit
-from elmokit.static.questions import Question, read_judgements, read_questions
-from elmokit.static.vectors import StaticVectors
+from elmokit.errors import FormatError, InputError
+from elmokit.io.fetch import Progress
+from elmokit.io.text_files import read_lines
+from elmokit.static.files import import_gensim
+from elmokit.static.vectors import StaticVectors, Vectors, unit
+from elmokit.system import import_extra
 
 WORDS_LOOKED_AT = 300_000
-COSINES_AT_ONCE = 1 << 24
-"""Cosines between questions and words in memory: 64 MB."""
+NEAREST_ASKED = 5
+"""Words that gensim looks through for one that is not in the question."""
+
+
+class Judgement(NamedTuple):
+    """How alike people find two words."""
+
+    first: str
+    second: str
+    score: float
+
+
+class Analogy(NamedTuple):
+    """An analogy: `first` is to `second` as `third` is to `answer`."""
+
+    section: str
+    first: str
+    second: str
+    third: str
+    answer: str
+
+
+def parse_analogy(question: str) -> tuple[list[str], list[str]]:
+    """Read `king - man + woman` as its positive and its negative words.
+
+    >>> parse_analogy("king - man + woman")
+    (['king', 'woman'], ['man'])
+    """
+    pieces = question.split()
+    if pieces and pieces[0] not in ("+", "-"):
+        pieces.insert(0, "+")
+    signs, words = pieces[::2], pieces[1::2]
+    if not words or len(signs) != len(words) or {*signs} - {"+", "-"} or {*words} & {"+", "-"}:
+        raise InputError(
+            f"{question!r} is not a question of words with + or - and spaces between them; "
+            "write it as 'king - man + woman'"
+        )
+    signed = list(zip(signs, words, strict=True))
+    return [word for sign, word in signed if sign == "+"], [w for sign, w in signed if sign == "-"]
+
+
+def read_judgements(path: str | Path) -> list[Judgement]:
+    """Read a similarity set: two words and a score on each line; # begins a comment."""
+    found = []
+    for number, line in _lines(path):
+        if line.startswith("#"):
+            continue
+        try:
+            first, second, score = line.split()
+            found.append(Judgement(first, second, float(score)))
+        except ValueError:
+            problem = f"{line[:60]!r} is not two words and a score; fix it"
+            raise FormatError(f"{path}, line {number}: {problem}") from None
+    if not found:
+        raise FormatError(f"{path}: has no pair of words; get it again")
+    return found
+
+
+def read_questions(path: str | Path) -> list[Analogy]:
+    """Read analogies: four words on each line, below lines such as `: capital-common-countries`."""
+    found = []
+    section = Path(path).name.partition(".")[0]
+    for number, line in _lines(path):
+        words = line.split()
+        if line.startswith(":"):
+            section = line.lstrip(": ").strip()
+        elif len(words) == 4:
+            found.append(Analogy(section, *words))
+        else:
+            problem = f"{line[:60]!r} is not four words, nor a section such as ': family'; fix it"
+            raise FormatError(f"{path}, line {number}: {problem}")
+    if not found:
+        raise FormatError(f"{path}: has no question; get it again")
+    return found
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not blank, with their numbers; compressed files too."""
+    return ((line.number, line.text.strip()) for line in read_lines(path) if line.text.strip())
 
 
 class SimilarityScore(NamedTuple):
@@ -65,7 +141,7 @@ def similarity_score(vectors: StaticVectors, path: str | Path) -> SimilarityScor
 def analogy_scores(
     vectors: StaticVectors, path: str | Path, progress: Progress | None = None
 ) -> list[AnalogyScore]:
-    """Answer the analogies in a file by 3CosAdd: a score for each section, in order.
+    """Answer the analogies in a file by gensim's 3CosAdd: a score for each section, in order.
 
     The answer to "a is to b as c is to" is the word nearest to b - a + c, each vector at length 1,
     the words of the question excluded.
@@ -73,9 +149,12 @@ def analogy_scores(
     questions = read_questions(path)
     rows = _rows_by_capitals(vectors)
     known = [one for one in questions if {word.upper() for word in one[1:]} <= rows.keys()]
-    answers = _answers(vectors, rows, known, progress)
-    answered = zip(known, answers, strict=True)
-    right = Counter(one.section for one, answer in answered if one.answer.upper() == answer)
+    keyed = _keyed_vectors(vectors) if known else None
+    right: Counter[str] = Counter()
+    for done, one in enumerate(known, start=1):
+        right[one.section] += _answer(keyed, rows, one) == one.answer.upper()
+        if progress is not None:
+            progress(done, len(known))
     of_known = Counter(one.section for one in known)
     asked = Counter(one.section for one in questions)
     return [AnalogyScore(name, right[name], of_known[name], asked[name]) for name in asked]
@@ -83,12 +162,8 @@ def analogy_scores(
 
 def total(scores: Sequence[AnalogyScore]) -> AnalogyScore:
     """The scores of all sections in one."""
-    return AnalogyScore(
-        "total",
-        sum(one.right for one in scores),
-        sum(one.known for one in scores),
-        sum(one.questions for one in scores),
-    )
+    right, known = sum(one.right for one in scores), sum(one.known for one in scores)
+    return AnalogyScore("total", right, known, sum(one.questions for one in scores))
 
 
 def rank_correlation(first: Sequence[float] | Vectors, second: Sequence[float]) -> float | None:
@@ -97,18 +172,9 @@ def rank_correlation(first: Sequence[float] | Vectors, second: Sequence[float]) 
     >>> round(rank_correlation([0.1, 0.4, 0.2], [1, 9, 7]), 3)
     1.0
     """
-    if len(first) < 2:
+    if min(len({*first}), len({*second})) < 2:
         return None
-    ranks = np.stack([_ranks(np.asarray(values, np.float64)) for values in (first, second)])
-    centred = ranks - ranks.mean(axis=1, keepdims=True)
-    lengths = np.linalg.norm(centred, axis=1)
-    return float(centred[0] @ centred[1] / lengths.prod()) if lengths.all() else None
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The place of each value (values,) in order; equal ones share the mean of theirs."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[which]
+    return float(import_extra("scipy.stats", "static").spearmanr(first, second)[0])
 
 
 def _rows_by_capitals(vectors: StaticVectors) -> dict[str, int]:
@@ -117,34 +183,17 @@ def _rows_by_capitals(vectors: StaticVectors) -> dict[str, int]:
     return {word.upper(): row for row, word in reversed(list(enumerate(words)))}
 
 
-def _answers(
-    vectors: StaticVectors,
-    rows: dict[str, int],
-    questions: Sequence[Question],
-    progress: Progress | None,
-) -> list[str]:
-    """The answer to each question, in capitals."""
-    capitals = [word.upper() for word in vectors.words[:WORDS_LOOKED_AT]]
-    forms: dict[str, list[int]] = {}
-    for row, word in enumerate(capitals):
-        forms.setdefault(word, []).append(row)
-    answers: list[str] = []
-    at_once = max(COSINES_AT_ONCE // len(vectors), 1)
-    for start in range(0, len(questions), at_once):
-        batch = questions[start : start + at_once]
-        cosines = vectors.cosines(_sought(vectors, rows, batch))[:, : len(capitals)]
-        for row, question in zip(cosines, batch, strict=True):
-            for word in question[1:4]:
-                row[forms[word.upper()]] = -np.inf
-        answers += [capitals[best] for best in cosines.argmax(axis=1).tolist()]
-        if progress is not None:
-            progress(len(answers), len(questions))
-    return answers
+def _keyed_vectors(vectors: StaticVectors) -> Any:
+    """The words that are looked at, as gensim's KeyedVectors."""
+    keyed = import_gensim().KeyedVectors(vectors.size)
+    words = vectors.words[:WORDS_LOOKED_AT]
+    keyed.add_vectors(words, vectors.rows(range(len(words))))
+    return keyed
 
 
-def _sought(vectors: StaticVectors, rows: dict[str, int], questions: Sequence[Question]) -> Vectors:
-    """Where the answers are to be found, (questions, size)."""
-    first, second, third = (
-        unit(vectors.rows([rows[one[place].upper()] for one in questions])) for place in (1, 2, 3)
-    )
-    return second - first + third
+def _answer(keyed: Any, rows: dict[str, int], question: Analogy) -> str | None:
+    """The answer to a question, in capitals."""
+    asked = [word.upper() for word in question[1:4]]
+    first, second, third = (rows[word] for word in asked)
+    nearest = keyed.most_similar([second, third], [first], topn=NEAREST_ASKED)
+    return next((word.upper() for word, _ in nearest if word.upper() not in asked), None)

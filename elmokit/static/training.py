@@ -1,4 +1,4 @@
-"""Train word2vec and fastText on text, by gensim: skip-gram or CBOW with negative sampling."""
+"""Training of word2vec and fastText by gensim: skip-gram or CBOW with negative sampling."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from elmokit.config import check_choice, check_number, check_size
 from elmokit.errors import InputError
-from elmokit.formats.fetch import Progress
-from elmokit.formats.files import disk_errors
-from elmokit.formats.word_vectors import format_of
-from elmokit.formats.word_vectors_fasttext import fasttext_vectors, import_gensim, write_fasttext
+from elmokit.io.fetch import Progress
+from elmokit.io.files import disk_errors, write_atomically
+from elmokit.io.text_files import find_files
+from elmokit.static.files import format_of, import_gensim, subwords_of
 from elmokit.static.vectors import NAMES, StaticVectors
+from elmokit.system import usable_cpus
 from elmokit.text.characters import Sentence
-from elmokit.text.corpus import CorpusSettings, find_files, read_sentences
-from elmokit.threads import usable_cpus
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
 
 Method = Literal["skip-gram", "cbow", "fasttext"]
+
+GENSIM_NAMES = {
+    "size": "vector_size", "max_words": "max_final_vocab", "learning_rate": "alpha",
+    "threads": "workers", "buckets": "bucket",
+}  # fmt: skip
+"""What gensim calls a setting, where its name is another."""
 
 
 @dataclass(frozen=True)
@@ -65,31 +71,19 @@ class TrainingSettings:
         if self.max_words is not None:
             check_size("max_words", self.max_words)
         check_size("seed", self.seed, least=0)
-        check_number("sample", self.sample)
-        check_number("learning_rate", self.learning_rate)
-        shortest, longest = self.subwords
-        check_size("subwords[0]", shortest)
-        check_size("subwords[1]", longest, least=shortest)
+        for name in ("sample", "learning_rate"):
+            check_number(name, getattr(self, name))
+        check_size("subwords[0]", self.subwords[0])
+        check_size("subwords[1]", self.subwords[1], least=self.subwords[0])
 
     def for_gensim(self) -> dict[str, Any]:
         """The same in gensim's words."""
-        settings: dict[str, Any] = {
-            "vector_size": self.size,
-            "window": self.window,
-            "min_count": self.min_count,
-            "max_final_vocab": self.max_words,
-            "sg": int(self.method != "cbow"),
-            "hs": 0,
-            "negative": self.negative,
-            "sample": self.sample,
-            "epochs": self.epochs,
-            "alpha": self.learning_rate,
-            "workers": self.threads,
-            "seed": self.seed,
-        }
+        settings = {GENSIM_NAMES.get(name, name): value for name, value in vars(self).items()}
+        settings["sg"] = int(settings.pop("method") != "cbow")
+        shortest, longest = settings.pop("subwords")
         if self.method == "fasttext":
-            shortest, longest = self.subwords
-            settings |= {"bucket": self.buckets, "min_n": shortest, "max_n": longest}
+            return settings | {"min_n": shortest, "max_n": longest}
+        del settings["bucket"]
         return settings
 
 
@@ -97,26 +91,15 @@ class Trained(NamedTuple):
     """What training gives."""
 
     vectors: StaticVectors
+    method: Method
     sentences: int
     words: int  # of the text
     model: Any  # gensim's
 
-
-@dataclass(frozen=True)
-class TrainingSummary:
-    """What was trained on, and what it came to."""
-
-    output: str
-    method: str
-    sentences: int
-    words: int
-    kept: int
-    size: int
-
     def describe(self) -> str:
         """As a line for people."""
         return (
-            f"{self.output}: {self.kept:,} words, vectors of {self.size}, by {self.method} from "
+            f"{len(self.vectors):,} words, vectors of {self.vectors.size}, by {self.method} from "
             f"{self.words:,} words in {self.sentences:,} sentences"
         )
 
@@ -131,103 +114,51 @@ def train_vectors(
     """Train static vectors on sentences of words.
 
     Args:
-        sentences: Can be gone through several times, as a list can: once for the vocabulary, and
-            once in each epoch.
+        sentences: Can be read several times, as a list can: once for the vocabulary, and once in
+            each epoch.
         settings: How.
         tokenizer: What has split the text, for `encode` and `tokenize` of the vectors.
         progress: Told the words of the text that are read, all epochs counted, and their number,
             which is not known while they are counted.
     """
     settings = settings or TrainingSettings()
-    gensim = import_gensim()
     if isinstance(sentences, str | bytes) or iter(sentences) is sentences:
         raise InputError(
             "expected sentences that can be read several times; make a list of lists of words"
         )
-    reread = _Reread(sentences, progress)
-    kind = gensim.FastText if settings.method == "fasttext" else gensim.Word2Vec
-    model = kind(**settings.for_gensim())
-    model.build_vocab(corpus_iterable=reread)
-    reread.check()
+    kind = "FastText" if settings.method == "fasttext" else "Word2Vec"
+    model = getattr(import_gensim(), kind)(**settings.for_gensim())
+    words = _train(model, _Reread(sentences, progress), settings)
+    vectors = StaticVectors(
+        model.wv.index_to_key,
+        model.wv.vectors,
+        name=NAMES[settings.method],
+        tokenizer=tokenizer,
+        subwords=subwords_of(model.wv) if settings.method == "fasttext" else None,
+        description={"method": settings.method, "tokenizer": tokenizer},
+    )
+    return Trained(vectors, settings.method, model.corpus_count, words, model)
+
+
+def _train(model: Any, sentences: _Reread, settings: TrainingSettings) -> int:
+    """Train gensim's model, and count the words of the text."""
+    model.build_vocab(corpus_iterable=sentences)
+    sentences.check()
+    words, sentences.words = sentences.words, 0
     if not len(model.wv):
         raise InputError(
-            f"none of {reread.words:,} words comes {settings.min_count} times; give more text, "
-            "or lower min_count (--min-count)"
+            f"none of {words:,} words comes {settings.min_count} times; give more text, or lower "
+            "min_count (--min-count)"
         )
-    words = reread.expect(settings.epochs)
+    sentences.total = words * settings.epochs
     model.train(
-        corpus_iterable=reread,
+        corpus_iterable=sentences,
         total_examples=model.corpus_count,
         total_words=model.corpus_total_words,
         epochs=settings.epochs,
     )
-    reread.check()
-    found = _vectors_of(model, settings.method, tokenizer)
-    return Trained(found, model.corpus_count, words, model)
-
-
-def train_from_files(
-    patterns: Sequence[str | Path],
-    output: str | Path,
-    settings: TrainingSettings | None = None,
-    *,
-    corpus: CorpusSettings | None = None,
-    lowercase: bool = False,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> TrainingSummary:
-    """Train static vectors on text files, and write them, whole or not at all.
-
-    Args:
-        patterns: Files, globs and folders; see `elmokit.text.corpus.find_files`.
-        output: .safetensors is ours, .txt or .vec word2vec's text, .bin word2vec's binary file; of
-            "fasttext" .bin is fastText's own, and the only one that keeps subwords.
-        settings: How to train.
-        corpus: How lines become sentences.
-        lowercase: Whether the text is read in lower case.
-        force: Replace a file that is there.
-        progress: Told the words that are split, and then those that are read, as in
-            `train_vectors`.
-    """
-    settings = settings or TrainingSettings()
-    corpus = corpus or CorpusSettings()
-    output = Path(output)
-    format_of(output)
-    check_new(output, force)
-    files = find_files(patterns)
-    with _split_once(files, corpus, lowercase, output, progress) as sentences:
-        trained = train_vectors(sentences, settings, tokenizer=corpus.tokenizer, progress=progress)
-    check_new(output, force)
-    if settings.method == "fasttext" and output.suffix.lower() == ".bin":
-        write_fasttext(output, trained.model)
-    else:
-        trained.vectors.save(output)
-    return TrainingSummary(
-        str(output),
-        settings.method,
-        trained.sentences,
-        trained.words,
-        len(trained.vectors),
-        settings.size,
-    )
-
-
-def check_new(output: Path, force: bool) -> None:
-    """Refuse to replace a file unasked."""
-    if output.exists() and not force:
-        raise InputError(f"{output}: is there already; choose another, or force it (--force)")
-
-
-def _vectors_of(model: Any, method: Method, tokenizer: str) -> StaticVectors:
-    subwords = fasttext_vectors(model.wv).subwords if method == "fasttext" else None
-    return StaticVectors(
-        model.wv.index_to_key,
-        model.wv.vectors,
-        name=NAMES[method],
-        tokenizer=tokenizer,
-        subwords=subwords,
-        description={"method": method, "tokenizer": tokenizer},
-    )
+    sentences.check()
+    return words
 
 
 class _Reread:
@@ -240,9 +171,9 @@ class _Reread:
     def __init__(self, sentences: Iterable[Sentence], progress: Progress | None) -> None:
         self._sentences = sentences
         self._progress = progress
-        self._total: int | None = None
         self._error: Exception | None = None
         self.words = 0
+        self.total: int | None = None
 
     def __iter__(self) -> Iterator[Sentence]:
         try:
@@ -250,15 +181,9 @@ class _Reread:
                 yield sentence
                 self.words += len(sentence)
                 if self._progress is not None:
-                    self._progress(self.words, self._total)
+                    self._progress(self.words, self.total)
         except Exception as error:
             self._error = error
-
-    def expect(self, epochs: int) -> int:
-        """Count anew, for so many readings of all the words that were counted; give these."""
-        counted, self.words = self.words, 0
-        self._total = counted * epochs
-        return counted
 
     def check(self) -> None:
         """Raise what ended the sentences too early."""
@@ -266,8 +191,51 @@ class _Reread:
             raise self._error
 
 
+def train_from_files(
+    patterns: Sequence[str | Path],
+    output: str | Path,
+    settings: TrainingSettings | None = None,
+    *,
+    corpus: CorpusSettings | None = None,
+    lowercase: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train static vectors on text files, and write them, complete or not at all.
+
+    Args:
+        patterns: Files, globs and folders; see `elmokit.io.text_files.find_files`.
+        output: .safetensors is ours, .txt or .vec word2vec's text, .bin word2vec's binary file; of
+            "fasttext" .bin is fastText's own, and the only one that stores subwords.
+        settings: How to train.
+        corpus: How lines become sentences.
+        lowercase: Whether the text is read in lower case.
+        force: Replace a file that is there.
+        progress: Told the words that are split, and then those that are read.
+    """
+    settings, corpus = settings or TrainingSettings(), corpus or CorpusSettings()
+    output = Path(output)
+    kind = format_of(output)
+    check_new(output, force)
+    with _split_once(find_files(patterns), corpus, lowercase, output, progress) as sentences:
+        trained = train_vectors(sentences, settings, tokenizer=corpus.tokenizer, progress=progress)
+    check_new(output, force)
+    if settings.method == "fasttext" and kind == "binary":
+        with write_atomically(output) as temporary:
+            import_gensim().save_facebook_model(trained.model, str(temporary))
+    else:
+        trained.vectors.save(output)
+    return trained
+
+
+def check_new(output: Path, force: bool) -> None:
+    """Raise an error before a file is replaced unasked."""
+    if output.exists() and not force:
+        raise InputError(f"{output}: is there already; choose another, or force it (--force)")
+
+
 class _Lines:
-    """Sentences kept in a file, a line each, their words separated by blanks."""
+    """Sentences stored in a file, a line each, their words separated by spaces."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -286,7 +254,7 @@ def _split_once(
     output: Path,
     progress: Progress | None,
 ) -> Iterator[_Lines]:
-    """The sentences of some files, split once, kept on the disk of the output for all epochs."""
+    """The sentences of some files, split once, stored on the disk of the output for all epochs."""
     with disk_errors(output, "written"):
         output.parent.mkdir(parents=True, exist_ok=True)
         folder = TemporaryDirectory(prefix=".tmp-", dir=output.parent, ignore_cleanup_errors=True)
@@ -301,3 +269,33 @@ def _split_once(
                 if progress is not None:
                     progress(done, None)
         yield _Lines(path)
+
+
+class Centre(NamedTuple):
+    """A word of a sentence, and the words in its window, in their order."""
+
+    words: tuple[str, ...]
+    position: int
+    context: tuple[str, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The training pairs of skip-gram: the word, and one that it is to predict."""
+        return [(self.words[self.position], word) for word in self.context]
+
+
+def centres(words: Sequence[str], window: int) -> list[Centre]:
+    """Each word of a sentence with those up to `window` places away on either side.
+
+    Training itself draws a smaller window for each word, from 1 to `window`, so that near words
+    count more; and it leaves out some of the most frequent words.
+
+    >>> [centre.pairs for centre in centres("the quick brown".split(), window=1)]
+    [[('the', 'quick')], [('quick', 'the'), ('quick', 'brown')], [('brown', 'quick')]]
+    """
+    check_size("window", window)
+    words = tuple(words)
+    return [
+        Centre(words, at, words[max(at - window, 0) : at] + words[at + 1 : at + 1 + window])
+        for at in range(len(words))
+    ]

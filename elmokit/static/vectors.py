@@ -1,11 +1,12 @@
-"""Words and their static vectors: looked up, compared, and embedded as `Embedder` does it."""
+"""Static vectors of words: looked up, compared, and embedded as `Embedder` does it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +14,46 @@ from numpy.typing import ArrayLike, NDArray
 from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
 from elmokit.config import check_size
 from elmokit.errors import InputError
-from elmokit.formats.fetch import Progress
-from elmokit.formats.word_vectors import Format, kind_of, read_word_vectors, save_word_vectors
-from elmokit.formats.word_vectors_fasttext import Subwords, read_fasttext
-from elmokit.formats.word_vectors_native import VECTORS_FILE, read_stored_vectors
-from elmokit.static.angles import Vectors as Vectors
-from elmokit.static.angles import cosine, largest, unit
-from elmokit.static.near_forms import near_forms
+from elmokit.io.fetch import Progress
+from elmokit.static.files import VECTORS_FILE, Subwords, read_stored_vectors, save_word_vectors
 from elmokit.text.characters import Sentence, check_sentence, check_sentences, short
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 
-Layer = Literal["average", "top"] | int
+Vectors = NDArray[np.float32]
+
+
+def cosine(first: Vectors, second: Vectors) -> float:
+    """Cosine of the angle between two vectors (size,); 0 where one of them is zero."""
+    # Rounding may lead a little above 1.
+    return min(1.0, max(-1.0, float(unit(first) @ unit(second))))
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Bring vectors (…, size) to length 1; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    lengths[lengths == 0] = 1
+    return vectors / lengths
+
+
+MOST_FORMS = 4
+WORDS_LOOKED_AT = 50_000
+
+
+def near_forms(word: str, words: Sequence[str]) -> list[str]:
+    """The words that begin alike and are spelt nearly so, the nearest first; then longer ones.
+
+    Of many words, the first are looked at: the frequent ones, as a rule.
+
+    >>> near_forms("banks", ["bank", "river", "bankers", "Bank"])
+    ['bank', 'bankers', 'Bank']
+    """
+    first = word[:1].casefold()
+    alike = [other for other in words[:WORDS_LOOKED_AT] if other[:1].casefold() == first]
+    candidates = [other for other in alike if abs(len(other) - len(word)) <= len(word) // 2]
+    near = get_close_matches(word, candidates, MOST_FORMS)
+    longer = [other for other in alike if word and other.startswith(word)]
+    return list(dict.fromkeys([*near, *longer]))[:MOST_FORMS]
+
 
 NAMES = {"skip-gram": "word2vec", "cbow": "word2vec", "fasttext": "fastText"}
 """What vectors are called, by the method that made them."""
@@ -31,7 +61,7 @@ ROWS_AT_ONCE = 1 << 15
 """Vectors that are brought to single precision together."""
 
 
-class Neighbour(NamedTuple):
+class WordNeighbour(NamedTuple):
     """A word, and how near it is."""
 
     word: str
@@ -99,17 +129,7 @@ class StaticVectors:
         the vectors were trained with, where the file says it, unless given.
         """
         path = bundled_vectors() if path is None else Path(path)
-        kind = kind_of(path)
-        subwords: Subwords | None = None
-        description: dict[str, str] = {}
-        table: NDArray[Any]
-        if kind == "native":
-            words, table, description = read_stored_vectors(path)
-        elif kind == "fasttext":
-            words, table, subwords = read_fasttext(path)
-            description = {"method": "fasttext"}
-        else:
-            words, table = read_word_vectors(path, progress=progress)
+        words, table, description, subwords = read_stored_vectors(path, progress=progress)
         chosen = description.get("tokenizer", "default") if tokenizer is None else tokenizer
         return cls(
             words,
@@ -121,17 +141,15 @@ class StaticVectors:
             description=description,
         )
 
-    def save(self, path: str | Path, *, to: Format | None = None, words: int | None = None) -> None:
-        """Write the vectors, or those of the first `words`; the name says the format, or `to`.
+    def save(self, path: str | Path, *, words: int | None = None) -> None:
+        """Write the vectors, or those of the first `words`; the file's name says the format.
 
         Subwords are not written: only training writes fastText's own file.
         """
-        kept = len(self) if words is None else words
-        check_size("words", kept)
+        if words is not None:
+            check_size("words", words)
         description = {"tokenizer": self.tokenizer.name, **self.description}
-        save_word_vectors(
-            path, self.words[:kept], self._table[:kept], to=to, description=description
-        )
+        save_word_vectors(path, self.words[:words], self._table[:words], description)
 
     def __repr__(self) -> str:
         return f"StaticVectors({self.name!r}, {len(self)} words of {self.size})"
@@ -154,7 +172,8 @@ class StaticVectors:
 
     def row_of(self, word: str) -> int | None:
         """The row of a word in the table; None where it has none."""
-        return next((self._rows[form] for form in self._forms(word) if form in self._rows), None)
+        forms = forms_of(word, self.lowercase)
+        return next((self._rows[form] for form in forms if form in self._rows), None)
 
     def rows(self, numbers: Sequence[int] | NDArray[np.integer]) -> Vectors:
         """The vectors of some rows of the table, (rows, size)."""
@@ -171,43 +190,43 @@ class StaticVectors:
         """The vector (size,) of a word; an error that names near forms where it has none."""
         found = self.find(word)
         if found is None:
-            raise InputError(f"{word!r} has no vector in {self.name}{self._advice(word)}")
+            near = ", ".join(near_forms(word, self.words))
+            advice = f"near forms that have one: {near}" if near else "try another word"
+            raise InputError(f"{word!r} has no vector in {self.name}; {advice}")
         return found
 
-    def embed(self, sentences: Sequence[Sentence], layer: Layer = "average") -> list[Vectors]:
+    def embed(self, sentences: Sequence[Sentence], layers: str | int = "average") -> list[Vectors]:
         """Embed each sentence of words as an array (words, size); unknown words are zeros.
 
-        There is one layer: "average", "top" and 0 are all the same.
+        There is one layer: "average", "top" and 0 are all the same; "all" is (1, words, size).
         """
-        check_layer(layer)
+        check_layers(layers)
         check_sentences(sentences)
-        return [self._embedded(sentence) for sentence in sentences]
+        arrays = [self._embedded(sentence) for sentence in sentences]
+        return [array[None] for array in arrays] if layers == "all" else arrays
 
     def embed_layers(self, sentences: Sequence[Sentence]) -> list[Vectors]:
-        """Embed each sentence of words as an array (1, words, size): there is one layer."""
-        return [vectors[None] for vectors in self.embed(sentences)]
+        """The same as `embed(sentences, layers="all")`: arrays (1, words, size)."""
+        return self.embed(sentences, "all")
 
     def embed_stream(
-        self, sentences: Iterable[Sentence], layer: Layer = "average"
+        self, sentences: Iterable[Sentence], layers: str | int = "average"
     ) -> Iterator[Vectors]:
         """Embed any number of sentences in constant memory: arrays (words, size), in order."""
-        check_layer(layer)
+        check_layers(layers)
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             check_sentences(sentences)
         for number, sentence in enumerate(sentences):
             check_sentence(sentence, number)
-            yield self._embedded(sentence)
+            vectors = self._embedded(sentence)
+            yield vectors[None] if layers == "all" else vectors
 
-    def embed_layers_stream(self, sentences: Iterable[Sentence]) -> Iterator[Vectors]:
-        """Embed any number of sentences in constant memory: (1, words, size), in order."""
-        return (vectors[None] for vectors in self.embed_stream(sentences))
-
-    def encode(self, texts: Sequence[str], layer: Layer = "average") -> Vectors:
+    def encode(self, texts: Sequence[str], layers: str | int = "average") -> Vectors:
         """Embed raw texts as sentence vectors (texts, size): the mean over words with a vector.
 
         A text without any is zeros.
         """
-        check_layer(layer)
+        check_layers(layers)
         if isinstance(texts, str):
             raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
         if not isinstance(texts, Iterable):
@@ -229,14 +248,14 @@ class StaticVectors:
         """Cosine of the angle between the vectors of two words."""
         return cosine(self.vector(first), self.vector(second))
 
-    def neighbours(self, word: str, top: int = 10) -> list[Neighbour]:
+    def neighbours(self, word: str, top: int = 10) -> list[WordNeighbour]:
         """The words whose vectors are nearest by cosine, the nearest first."""
         row = self.row_of(word)
         return self.nearest(self.vector(word), top, without=[] if row is None else [row])
 
     def analogy(
         self, positive: Sequence[str], negative: Sequence[str] = (), top: int = 10
-    ) -> list[Neighbour]:
+    ) -> list[WordNeighbour]:
         """What king - man + woman is: words nearest to the sum, each vector at length 1.
 
         The words of the question are excluded, in capitals or not.
@@ -251,13 +270,15 @@ class StaticVectors:
 
     def nearest(
         self, vector: Vectors, top: int = 10, without: Sequence[int] = ()
-    ) -> list[Neighbour]:
+    ) -> list[WordNeighbour]:
         """The words nearest to a vector (size,) by cosine, but those of some rows."""
         check_size("top", top)
         cosines = self.cosines(vector[None])[0]
         cosines[list(without)] = -np.inf
-        best = largest(cosines, min(top, len(self) - len(set(without))))
-        return [Neighbour(self.words[row], float(cosines[row])) for row in best]
+        count = min(top, len(self) - len(set(without)))
+        # Stable: the first of equal ones comes first.
+        best = np.argsort(-cosines, kind="stable")[:count]
+        return [WordNeighbour(self.words[row], float(cosines[row])) for row in best.tolist()]
 
     def cosines(self, vectors: Vectors) -> Vectors:
         """Cosines (vectors, words) between some vectors (vectors, size) and all of the table."""
@@ -280,9 +301,6 @@ class StaticVectors:
         lengths[lengths == 0] = 1
         return lengths
 
-    def _forms(self, word: str) -> tuple[str, ...]:
-        return forms_of(word, self.lowercase)
-
     def _embedded(self, sentence: Sentence) -> Vectors:
         """The vectors (words, size) of a sentence, zeros where a word has none."""
         vectors = np.zeros((len(sentence), self.size), np.float32)
@@ -300,10 +318,6 @@ class StaticVectors:
         found = vectors.any(axis=1)
         return vectors[found].mean(0) if found.any() else np.zeros(self.size, np.float32)
 
-    def _advice(self, word: str) -> str:
-        near = near_forms(word, self.words)
-        return f"; near forms that have one: {', '.join(near)}" if near else "; try another word"
-
 
 def bundled_vectors() -> Path:
     """The file of the bundled English vectors."""
@@ -319,7 +333,9 @@ def forms_of(word: str, lowercase: bool) -> tuple[str, ...]:
     return (word, word.lower()) if lowercase else (word,)
 
 
-def check_layer(layer: Layer) -> None:
-    """Refuse a layer other than the only one."""
-    if isinstance(layer, bool) or layer not in ("average", "top", 0):
-        raise InputError(f"layer is {layer!r}; static vectors have one: 'average', 'top' or 0")
+def check_layers(layers: str | int) -> None:
+    """Raise for layers other than the only one."""
+    if isinstance(layers, bool) or layers not in ("average", "top", "all", 0):
+        raise InputError(
+            f"layers is {layers!r}; static vectors have one: 'average', 'top', 'all' or 0"
+        )

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from elmokit.config import (
+    check_above_zero,
     check_choice,
     check_clip,
     check_file_name,
@@ -15,10 +16,49 @@ from elmokit.config import (
     check_number,
     check_size,
     make,
+    make_table,
 )
 from elmokit.errors import ConfigError
-from elmokit.settings import make_table
-from elmokit.tasks.coref.config import CorefConfig
+
+
+@dataclass(frozen=True)
+class CorefConfig:
+    """What is a span, how many are kept, and what each may refer back to."""
+
+    longest_span: int = 10
+    """The most words of a mention: L in the paper."""
+    spans_per_word: float = 0.4
+    """How many spans are kept for each word of a document: lambda in the paper."""
+    antecedents: int = 50
+    """How many earlier spans are looked at closely for each span, chosen by the coarse score."""
+    antecedent_window: int = 1000
+    """How many kept spans back an antecedent may be."""
+    span_size: int | None = None
+    """Spans are projected to this size before pairs are scored; None for as large as they are."""
+    scorer_size: int = 150
+    """Of both hidden layers of the mention scorer and of the antecedent scorer."""
+    feature_size: int = 20
+    """Of the vectors for the width of a span and for the distance of two."""
+    mention_loss: float = 0.0
+    """How much it counts in the loss whether each span is a mention: -log p of that, summed over
+    all spans there are, is divided by the number of kept ones, as -log p of antecedents is."""
+    singletons: bool = False
+    """Whether mentions that corefer with nothing are learnt and found; if not, they are left out
+    of the data too."""
+    segment_words: int = 1000
+    """Longer documents are cut between sentences to be trained on; longer sentences too."""
+
+    def __post_init__(self) -> None:
+        for name in ("longest_span", "antecedents", "antecedent_window", "segment_words"):
+            check_size(name, getattr(self, name))
+        for name in ("scorer_size", "feature_size"):
+            check_size(name, getattr(self, name))
+        if self.span_size is not None:
+            check_size("span_size", self.span_size)
+        check_above_zero("spans_per_word", self.spans_per_word)
+        check_number("mention_loss", self.mention_loss)
+        check_flag("singletons", self.singletons)
+
 
 Kind = Literal["text", "tags", "pair", "reading", "coref", "srl"]
 """What a task is about: texts, each word of a sentence, pairs of texts, questions about a text,
@@ -31,7 +71,7 @@ Column = str | int
 """The name of a column or its number: from 1, or from -1 for the last."""
 ElmoPlace = Literal["none", "input", "output", "both"]
 NetworkName = Literal["pooled", "biattentive", "tagger", "esim", "reader", "coref", "highway"]
-Layers = Literal["mix", "top"] | int
+LayerName = Literal["mix", "top"] | int
 Pool = Literal["mean", "max"]
 Dense = Literal["maxout", "relu"]
 Optimiser = Literal["adamw"]
@@ -105,7 +145,7 @@ class InputConfig:
     """Features of a word's characters that the task learns."""
     elmo: ElmoPlace = "input"
     """Where ELMo joins: the network's input, the output of its recurrent layer, or both."""
-    layers: Layers = "mix"
+    layers: LayerName = "mix"
     """`mix`: all, their weights learnt. `top`, or a number: this one alone, 0 the token layer."""
     per_direction: bool = False
     """Whether the mix weighs both directions of a layer separately."""
@@ -209,7 +249,7 @@ class NetworkConfig:
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TaskTrainingConfig:
     """How to train."""
 
     epochs: int = 20
@@ -253,7 +293,7 @@ TABLES: dict[str, type] = {
     "files": FilesConfig,
     "inputs": InputConfig,
     "network": NetworkConfig,
-    "training": TrainingConfig,
+    "training": TaskTrainingConfig,
     "coref": CorefConfig,
 }
 MAY_CHANGE = ("training.epochs", "training.patience")
@@ -270,7 +310,7 @@ class TaskConfig:
     files: FilesConfig = field(default_factory=FilesConfig)
     inputs: InputConfig = field(default_factory=InputConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    training: TaskTrainingConfig = field(default_factory=TaskTrainingConfig)
     coref: CorefConfig = field(default_factory=CorefConfig)
 
     def __post_init__(self) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.config import check_size
 from elmokit.errors import InputError
+from elmokit.text.batching import batch_by_length
 
 Words = tuple[str, ...]
 BLANKS = " \t\n\r\v\f"
@@ -103,3 +111,205 @@ def is_word(value: object) -> bool:
 
 def _one_or_none(label: str | None) -> tuple[str, ...]:
     return () if label is None else (label,)
+
+
+LENGTH_NOISE = 0.1
+"""How much an example's length may seem to differ, so that it meets others in every epoch."""
+CHOICE_SEED = 20180215
+"""What chooses a part of the data: always the same, so that runs of different seeds compare."""
+HELD_OUT_SHARE = 10
+"""Where there is no dev file, one example in so many is held out of the training data."""
+
+
+def size_of(example: AnyExample) -> int:
+    """Words of an example, those of all its sentences."""
+    return sum(map(len, example.sentences))
+
+
+def epoch_batches(
+    sizes: Sequence[int], *, tokens: int, most: int, seed: int, epoch: int
+) -> list[list[int]]:
+    """The batches of one epoch: example numbers, similar sizes together, in random order.
+
+    A batch has at most `most` examples and `tokens` words, padding counted; an example above that
+    stands alone.
+
+    >>> batches = epoch_batches([3, 9, 4, 1], tokens=9, most=10, seed=1, epoch=1)
+    >>> sorted(map(sorted, batches))
+    [[0, 2], [1], [3]]
+    """
+    check_size("tokens", tokens)
+    check_size("most", most)
+    random = np.random.default_rng([seed, epoch])
+    lengths = np.asarray(sizes, dtype=np.float64)
+    noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths)))
+    batches = _cut(np.argsort(-noisy, kind="stable"), sizes, tokens, most)
+    return [batches[number] for number in random.permutation(len(batches))]
+
+
+def ordered_batches(sizes: Sequence[int], *, tokens: int, most: int) -> list[list[int]]:
+    """Batches of examples that are only looked at: similar sizes together, the largest first."""
+    return batch_by_length(sizes, tokens, most)
+
+
+def _cut(order: NDArray[np.int64], sizes: Sequence[int], tokens: int, most: int) -> list[list[int]]:
+    """Cut an order of examples into batches within the budget."""
+    batches: list[list[int]] = []
+    longest = 0
+    for number in order.tolist():
+        longest = max(longest, sizes[number])
+        full = batches and (len(batches[-1]) == most or (len(batches[-1]) + 1) * longest > tokens)
+        if not batches or full:
+            batches.append([])
+            longest = sizes[number]
+        batches[-1].append(number)
+    return batches
+
+
+def fixed_part(count: int, fraction: float) -> list[int]:
+    """A part of `count` examples, in their order; a smaller fraction is a part of a larger one.
+
+    >>> set(fixed_part(100, 0.1)) < set(fixed_part(100, 0.2)), len(fixed_part(100, 0.1))
+    (True, 10)
+    """
+    most = max(1, round(count * fraction))
+    return sorted(_fixed_order(count)[:most].tolist())
+
+
+def hold_out(groups: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Numbers of examples to train on and to hold out, each in their order: the same every time.
+
+    Examples of one group stay together, so what is held out may be a little less than a tenth; it
+    is more where the smallest group is.
+
+    >>> hold_out(["a", "a", "b", "a"])
+    ([0, 1, 3], [2])
+    """
+    members: dict[Hashable, list[int]] = {}
+    for number, group in enumerate(groups):
+        members.setdefault(group, []).append(number)
+    if len(members) < 2:
+        raise InputError(
+            "the examples are too much alike (equal ones, pairs that share their first sentence, "
+            "and parts of one document stay together), or there is only one, so none can be held "
+            "out; give a dev file (--dev)"
+        )
+    most = max(1, len(groups) // HELD_OUT_SHARE)
+    each = list(members.values())
+    held: list[int] = []
+    for place in reversed(_fixed_order(len(each)).tolist()):
+        if len(held) + len(each[place]) <= most:
+            held += each[place]
+    held = held or min(each, key=len)
+    return sorted(set(range(len(groups))).difference(held)), sorted(held)
+
+
+def _fixed_order(count: int) -> NDArray[np.int64]:
+    return np.random.default_rng(CHOICE_SEED).permutation(count)
+
+
+NAMES_SHOWN = 8
+LONGEST_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of classes or tags, in the order of the network's outputs; none of a task without.
+
+    >>> labels = Labels(("ham", "spam"))
+    >>> labels.number("spam", "test.csv, line 2"), len(labels)
+    (1, 2)
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        if len(set(self.names)) != len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise InputError(f"label {shown(twice)} is there twice; give each class another name")
+        if len(self.names) == 1:
+            only = f"only the label {shown(self.names[0])}"
+            raise InputError(f"there is {only}; a task needs at least two to tell apart")
+
+    @classmethod
+    def from_examples(cls, examples: Sequence[Example]) -> Labels:
+        """Those that occur in examples, sorted; every example must be labelled."""
+        if not examples:
+            raise InputError("there is no label; a task needs at least two to tell apart")
+        names: set[str] = set()
+        for example in examples:
+            if not example.labels:
+                raise InputError(f"{example.place}: has no label; only labelled examples can teach")
+            names.update(example.labels)
+        try:
+            return cls(tuple(sorted(names)))
+        except InputError as error:
+            raise InputError(f"{examples[0].place} and after: {error}") from None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def number(self, name: str, place: str | None = None) -> int:
+        """The number of a label that was read at `place`."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            where = "" if place is None else f"{place}: "
+            raise InputError(
+                f"{where}label {shown(name)} is unknown; the training data have {self._listed()}: "
+                f"{self._advice(name)}"
+            ) from None
+
+    def numbers(self, names: Iterable[str], place: str | None = None) -> list[int]:
+        """The number of each of some labels that were read at `place`."""
+        return [self.number(name, place) for name in names]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def _advice(self, name: str) -> str:
+        """What to do about a label that is unknown."""
+        if len(name) > LONGEST_SHOWN:
+            return "is it the text? --label-column names the label's column"
+        near = next((each for each in self.names if each.casefold() == name.casefold()), None)
+        if near is not None:
+            return f"write it {shown(near)}"
+        return "give a file of the same task, or train on examples of this label too"
+
+    def _listed(self) -> str:
+        more = len(self.names) - NAMES_SHOWN
+        rest = f" and {more:,} more" if more > 0 else ""
+        return ", ".join(map(shown, self.names[:NAMES_SHOWN])) + rest
+
+
+def shown(name: str) -> str:
+    """A label for people, who may have named the column of the texts.
+
+    >>> shown("ham"), len(shown("a text " * 100))
+    ("'ham'", 43)
+    """
+    return repr(name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…")
+
+
+Offsets = tuple[int, int]
+
+
+def place_of_words(offsets: Sequence[Offsets], first_word: int, end_word: int) -> Offsets:
+    """Where some words, one or more, begin and end in the text.
+
+    >>> place_of_words([(0, 3), (4, 9), (9, 10)], 1, 3)
+    (4, 10)
+    """
+    return offsets[first_word][0], offsets[end_word - 1][1]
+
+
+def words_between(offsets: Sequence[Offsets], start: int, end: int) -> tuple[int, int]:
+    """The first and the end of the words that text[start:end] touches; the same where none is.
+
+    >>> words_between([(0, 3), (4, 9), (9, 10)], 5, 10)
+    (1, 3)
+    """
+    first = bisect_right(offsets, start, key=lambda each: each[1])
+    return first, max(first, bisect_left(offsets, end, key=lambda each: each[0]))

@@ -9,21 +9,80 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmokit.config import check_choice
-from elmokit.embedder import Embedder
+from elmokit.config import CharacterEncoderConfig, check_choice
 from elmokit.errors import ConfigError, InputError
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.layers import Mix
+from elmokit.inference.token_vectors import encode_words
 from elmokit.model.bilm import BiLM, Layers, remove_markers
+from elmokit.model.character_encoder import CharacterEncoder
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.reductions import Mix
-from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import ElmoPlace, InputConfig
 from elmokit.tasks.layer_store import LayerStore, layer_numbers
 from elmokit.tasks.recurrent import VariationalDropout
-from elmokit.tasks.static_vectors import StaticVectors
-from elmokit.tasks.word_vectors import Sizes, WordVectors
-from elmokit.text.characters import Sentence, check_sentences
+from elmokit.tasks.static_vectors import StaticLookup
+from elmokit.text.characters import MAX_CHARACTERS, Sentence, character_ids, check_sentences
 from elmokit.text.vocabulary import BEGIN, END
-from elmokit.token_vectors import encode_words
+
+
+class CharacterFeatures(nn.Module):
+    """Embeds the bytes of a word, convolves them, and keeps each filter's largest response.
+
+    It is the biLM's character encoder without highways and projection, trained from scratch. The
+    sizes are those of the paper's tagger.
+
+    Args:
+        filters: How many features a word has.
+        width: Characters that a filter sees.
+        character_size: Size of one character's embedding.
+        max_characters: Positions per word, its begin and end marks included; longer ones are cut.
+    """
+
+    def __init__(
+        self,
+        *,
+        filters: int = 128,
+        width: int = 3,
+        character_size: int = 16,
+        max_characters: int = MAX_CHARACTERS,
+    ) -> None:
+        super().__init__()
+        config = CharacterEncoderConfig(
+            filters=((width, filters),),
+            character_size=character_size,
+            max_characters=max_characters,
+            highways=0,
+        )
+        self.size = filters
+        self.max_characters = max_characters
+        self.encoder = CharacterEncoder(config, token_size=filters)
+
+    def forward(self, words: Sequence[str]) -> Tensor:
+        """Features (words, size) of words, which should be distinct: each is computed."""
+        ids = torch.from_numpy(character_ids(words, self.max_characters))
+        return self.encoder(ids.to(self.encoder.characters.weight.device))
+
+
+class BatchVectors(NamedTuple):
+    """The words of a batch; the words of a sentence come first, its padding last."""
+
+    at_input: Tensor  # (sentences, words, sizes.at_input); padding holds anything
+    at_output: Tensor | None  # (sentences, words, sizes.at_output): ELMo once more
+    mask: Tensor  # (sentences, words) bool, False on padding
+
+
+class Sizes(NamedTuple):
+    """How large the vectors of a word are; 0 where there are none."""
+
+    at_input: int
+    at_output: int
+
+
+def join_output(contexts: Tensor, words: BatchVectors) -> Tensor:
+    """ELMo at the output: [contexts; at_output], (sentences, words, size + sizes.at_output)."""
+    if words.at_output is None:
+        return contexts
+    return torch.cat([contexts, words.at_output], dim=-1)
 
 
 class BatchLayers(Protocol):
@@ -112,7 +171,7 @@ class TaskInputs(nn.Module):
     def __init__(
         self,
         *,
-        static: StaticVectors | None = None,
+        static: StaticLookup | None = None,
         characters: CharacterFeatures | None = None,
         elmo: BatchLayers | None = None,
         place: ElmoPlace = "none",
@@ -167,7 +226,7 @@ class TaskInputs(nn.Module):
         """Where the vectors are made."""
         return next(self.parameters()).device
 
-    def forward(self, sentences: Sequence[Sentence]) -> WordVectors:
+    def forward(self, sentences: Sequence[Sentence]) -> BatchVectors:
         """Give every word of some sentences its vectors."""
         check_sentences(sentences)
         if not sentences:
@@ -177,7 +236,7 @@ class TaskInputs(nn.Module):
         mixed = self._mixed(sentences)
         if self.place in ("input", "both"):
             parts.append(mixed[0])
-        return WordVectors(
+        return BatchVectors(
             self.dropout(torch.cat(parts, dim=-1)),
             mixed[-1] if self.place in ("output", "both") else None,
             (distinct.rows < len(distinct.words)).to(self.device),
@@ -214,7 +273,7 @@ class DistinctWords(NamedTuple):
 def build_inputs(
     config: InputConfig,
     embedder: Embedder | None = None,
-    static: StaticVectors | None = None,
+    static: StaticLookup | None = None,
     characters: CharacterFeatures | None = None,
     store: LayerStore | None = None,
 ) -> TaskInputs:

@@ -2,28 +2,153 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from elmokit.config import check_size
-from elmokit.embedder import Embedder
-from elmokit.errors import InputError
-from elmokit.formats.fetch import Progress
+from elmokit.errors import FormatError, InputError
+from elmokit.inference.embedder import Embedder
+from elmokit.io.fetch import Progress
+from elmokit.io.files import (
+    disk_errors,
+    one_at_a_time,
+    read_object,
+    write_atomically,
+    write_folder_atomically,
+    write_object,
+)
 from elmokit.model.bilm import Layers
-from elmokit.reductions import Reduction, every_layer
 from elmokit.tasks.examples import Words
-from elmokit.tasks.layer_chunks import Array, Chunk, ChunkFolder
 from elmokit.text.batching import windows
 from elmokit.text.characters import Sentence, check_sentences
+
+Array = NDArray[np.float32]
+
+FORMAT, VERSION = "elmokit-layers", 1
+RECORD, LOCK = "store.json", "lock"
+CHUNK = "layers-"
+LEFTOVER = ".tmp-"
+VALUES, SENTENCES = "values.float32", "sentences.json"
+STORED = np.dtype("<f4")
+
+
+class LayerChunk(NamedTuple):
+    """Sentences whose layers are kept together."""
+
+    sentences: Sequence[Sentence]
+    values: Array  # (values,): sentence after sentence, each (layers, words, size)
+
+
+class ChunkFolder:
+    """A folder of chunks, and a record of what they are layers of.
+
+    Several processes may use one folder: a chunk never changes once it has its name, and whoever
+    adds some has the folder to itself meanwhile. A killed process loses the chunk it was at.
+
+    Args:
+        folder: Its name.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._read: set[str] = set()
+        self._words: dict[str, str] = {}
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have the folder to oneself for the time of a block; wait for whoever has it now."""
+        with disk_errors(self.folder, "made"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(self.folder / LOCK):
+            yield
+
+    def begin(self, identity: Mapping[str, Any]) -> dict[str, Any]:
+        """What the folder says its layers are of, once it has said `identity` if it is new."""
+        record = self.folder / RECORD
+        if not record.exists():
+            self._check_empty()
+            contents = {"format": FORMAT, "version": VERSION, "facts": identity}
+            with write_atomically(record) as temporary:
+                write_object(contents, temporary)
+            return json.loads(json.dumps(identity))  # as it will be read back: tuples as lists
+        found = read_object(record)
+        if found.get("format") != FORMAT or found.get("version") != VERSION:
+            raise FormatError(f"{record}: is of another version; choose another folder")
+        return found.get("facts", {})
+
+    def unread(self, values_per_word: int) -> Iterator[LayerChunk]:
+        """The chunks that were added since the last call; the folder must be claimed.
+
+        What is not whole, a killed process left or somebody has damaged: it is removed, and its
+        sentences are computed again.
+        """
+        for path in sorted(self.folder.iterdir()):
+            if path.name.startswith(LEFTOVER):
+                remove(path)
+            if path.name.startswith(CHUNK) and path.name not in self._read:
+                chunk = self._whole_chunk(path, values_per_word)
+                if chunk is None:
+                    remove(path)
+                    continue
+                self._read.add(path.name)
+                yield chunk
+
+    def write(self, sentences: Sequence[Sentence], layers: Iterable[Array]) -> LayerChunk:
+        """Keep sentences with their layers, each (layers, words, size); the folder is claimed."""
+        numbers = (self.folder / f"{CHUNK}{number:08d}" for number in count())
+        path = next(path for path in numbers if not path.exists())
+        with write_folder_atomically(path) as temporary:
+            # Not through a memory map: there, a full disk kills the process without a word.
+            with open(temporary / VALUES, "wb") as file:
+                for array in layers:
+                    file.write(np.ascontiguousarray(array, dtype=STORED).data)
+            write_object({"sentences": sentences}, temporary / SENTENCES, indent=None)
+        self._read.add(path.name)
+        return LayerChunk(sentences, mapped(path / VALUES))
+
+    def _whole_chunk(self, path: Path, values_per_word: int) -> LayerChunk | None:
+        try:
+            stored = read_object(path / SENTENCES)["sentences"]
+            # Every word is in memory once, however often it occurs.
+            sentences = [tuple(map(self._words.setdefault, words, words)) for words in stored]
+            values = mapped(path / VALUES)
+        except (FormatError, OSError, KeyError, TypeError, ValueError):
+            return None
+        whole = len(values) == values_per_word * sum(map(len, sentences))
+        return LayerChunk(sentences, values) if whole else None
+
+    def _check_empty(self) -> None:
+        others = [path.name for path in self.folder.iterdir() if path.name != LOCK]
+        if any(not name.startswith(LEFTOVER) for name in others):
+            raise InputError(
+                f"{self.folder}: holds files that are no stored layers; choose another folder"
+            )
+
+
+def mapped(path: Path) -> Array:
+    """A file of numbers, read where they are used; the system keeps what it has memory for."""
+    return np.asarray(np.memmap(path, dtype=STORED, mode="r"))
+
+
+def remove(path: Path) -> None:
+    """Remove what is left of a folder or a file."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
 
 VALUE_BYTES = 4
 CHUNK_BYTES = 256 << 20
@@ -33,7 +158,7 @@ COMPUTED_BYTES = 64 << 20
 MEMORY_BYTES = 1 << 30
 
 
-class Place(NamedTuple):
+class LayerPlace(NamedTuple):
     """Where the layers of a sentence begin."""
 
     values: Array  # those of its chunk
@@ -80,7 +205,7 @@ class LayerStore:
         self.embedder = embedder
         self.numbers = layer_numbers(layers, embedder.config.layer_count)
         self.memory_bytes = memory_bytes
-        self._places: dict[Words, Place] = {}
+        self._places: dict[Words, LayerPlace] = {}
         self._bytes_in_memory = 0
         self._shared = None if folder is None else ChunkFolder(folder)
         self._temporary: ChunkFolder | None = None
@@ -171,9 +296,9 @@ class LayerStore:
     def _open(self, folder: ChunkFolder) -> None:
         """Take up what a folder has, if it is of the same model."""
         with folder.claimed():
-            facts = facts_of_layers(self.embedder, self.numbers)
-            found = folder.begin(facts)
-            check_facts(found, facts, folder.folder)
+            identity = identity_of_layers(self.embedder, self.numbers)
+            found = folder.begin(identity)
+            check_identity(found, identity, folder.folder)
             self.numbers = tuple(found["layers"])
             self._take_up_chunks()
 
@@ -185,10 +310,10 @@ class LayerStore:
             for chunk in self._shared.unread(self._values_per_word):
                 self._take_up(chunk)
 
-    def _take_up(self, chunk: Chunk) -> None:
+    def _take_up(self, chunk: LayerChunk) -> None:
         start = 0
         for sentence in chunk.sentences:
-            self._places[tuple(sentence)] = Place(chunk.values, start)
+            self._places[tuple(sentence)] = LayerPlace(chunk.values, start)
             start += self._values_per_word * len(sentence)
 
     def _missing(self, sentences: Iterable[Sentence]) -> list[Words]:
@@ -206,7 +331,7 @@ class LayerStore:
         elif VALUE_BYTES * values > room:
             chunk = self._temporary_folder().write(sentences, layers)
         else:
-            chunk = Chunk(sentences, joined(layers, values))
+            chunk = LayerChunk(sentences, joined(layers, values))
             self._bytes_in_memory += VALUE_BYTES * values
         self._take_up(chunk)
 
@@ -231,7 +356,10 @@ class LayerStore:
         """The layers (layers, words, size) of each sentence, some of them at once."""
         for some in windows(sentences, self._words_in(COMPUTED_BYTES), len(sentences) or 1):
             self.embedder.note_words(some)
-            yield from self.embedder.embed_as(some, keeping(self.numbers, self.embedder))
+            alone = len(self.numbers) == 1
+            choice = self.embedder.choose(self.numbers[0] if alone else "all")
+            arrays = self.embedder.embed_as(some, choice)
+            yield from (array[None] for array in arrays) if alone else arrays
             if report is not None:
                 report.add(sum(map(len, some)))
 
@@ -277,13 +405,6 @@ def layer_numbers(layers: str | int, layer_count: int) -> tuple[int, ...]:
     return (number,)
 
 
-def keeping(numbers: Sequence[int], embedder: Embedder) -> Reduction:
-    """The reduction to some layers (layers, batch, words, size)."""
-    if len(numbers) == embedder.config.layer_count:
-        return every_layer()
-    return Reduction(lambda layers: layers.vectors[list(numbers)])
-
-
 def joined(layers: Iterable[Array], values: int) -> Array:
     """The arrays of sentences behind one another, (values,)."""
     row = np.empty(values, dtype=np.float32)
@@ -294,7 +415,7 @@ def joined(layers: Iterable[Array], values: int) -> Array:
     return row
 
 
-def facts_of_bilm(embedder: Embedder) -> dict[str, Any]:
+def identity_of_bilm(embedder: Embedder) -> dict[str, Any]:
     """What the layers of a sentence depend on."""
     return {
         "model": embedder.fingerprint(),
@@ -303,12 +424,12 @@ def facts_of_bilm(embedder: Embedder) -> dict[str, Any]:
     }
 
 
-def facts_of_layers(embedder: Embedder, numbers: Sequence[int]) -> dict[str, Any]:
+def identity_of_layers(embedder: Embedder, numbers: Sequence[int]) -> dict[str, Any]:
     """What stored layers depend on, apart from the sentence."""
-    return facts_of_bilm(embedder) | {"layers": list(numbers)}
+    return identity_of_bilm(embedder) | {"layers": list(numbers)}
 
 
-def check_facts(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
+def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], folder: Path) -> None:
     """Refuse a folder of another model, or one that lacks layers."""
     advice = "choose another folder, or remove this one"
     for name in ("model", "state", "precision"):

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from elmokit.tasks.examples import Words
-from elmokit.tasks.offsets import Offsets
+from elmokit.tasks.examples import Offsets, Words
 from elmokit.tasks.tags import entity_tag, shown_type, spans
 
 

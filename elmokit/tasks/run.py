@@ -2,45 +2,391 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
 from elmokit.config import check_choice
-from elmokit.embedder import Embedder
-from elmokit.formats.checkpoints import Checkpoint, Checkpoints, fingerprint
-from elmokit.formats.fetch import cache_folder
-from elmokit.formats.resuming import interrupted, newest_of_run
-from elmokit.tasks.bilm_reference import BilmReference
-from elmokit.tasks.checkpoints import CHECKPOINTS, Progress, fingerprint_of
-from elmokit.tasks.config import MAY_CHANGE, TaskConfig, TrainingConfig
-from elmokit.tasks.evaluation import evaluate
+from elmokit.errors import FormatError, InputError
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.token_vectors import check_device
+from elmokit.io.fetch import cache_folder
+from elmokit.io.files import claim, disk_errors, read_object, write_atomically, write_object
+from elmokit.jobs.checkpoints import (
+    LEFTOVERS,
+    Checkpoint,
+    Checkpoints,
+    fingerprint,
+    interrupted,
+    newest_of_run,
+)
+from elmokit.jobs.metrics import METRICS, read_metrics
+from elmokit.system import counted
+from elmokit.tasks.config import MAY_CHANGE, FilesConfig, TaskConfig, TaskTrainingConfig
+from elmokit.tasks.examples import AnyExample, fixed_part, hold_out
 from elmokit.tasks.inputs import build_inputs
 from elmokit.tasks.layer_store import (
     LayerStore,
-    facts_of_bilm,
-    facts_of_layers,
+    identity_of_bilm,
+    identity_of_layers,
     layer_numbers,
 )
-from elmokit.tasks.reports import mix_reports
-from elmokit.tasks.results import TaskResult, write_results
-from elmokit.tasks.run_data import Data, Files, as_list, check_files, read_data, read_static
-from elmokit.tasks.run_folder import check_folder, claimed, clear
-from elmokit.tasks.saved_task import TrainedTask
-from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.tasks.reports import (
+    MixReport,
+    draw_confusion,
+    draw_curves,
+    draw_mix,
+    errors_text,
+    mix_reports,
+)
+from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.task import AnyTask, TaskModel
-from elmokit.tasks.trained_bilm import UsedBilm
-from elmokit.tasks.training import Trainer
+from elmokit.tasks.trained import (
+    BILM,
+    CONFIG,
+    FORMAT,
+    KINDS,
+    LABELS,
+    STATIC,
+    WEIGHTS,
+    BilmReference,
+    TrainedTask,
+    UsedBilm,
+)
+from elmokit.tasks.trainer import (
+    CHECKPOINTS,
+    Evaluation,
+    TaskProgress,
+    TaskTrainer,
+    evaluate,
+    fingerprint_of,
+)
 from elmokit.tasks.watcher import Watcher
-from elmokit.token_vectors import check_device
+from elmokit.text.tokenizer import load_tokenizer
+
+FEW = 5
+"""Examples that are too few to choose an epoch by."""
+MANY_LABELS = 5
+"""Labels from which on it is odd that they are nearly as many as examples."""
+Files = str | Path | Sequence[str | Path]
+
+
+class Data(NamedTuple):
+    """Prepared examples."""
+
+    train: list[AnyExample]
+    dev: list[AnyExample]
+    test: list[AnyExample]
+
+    @property
+    def sentences(self) -> list[tuple[str, ...]]:
+        """Every sentence of all examples."""
+        return [words for part in self for example in part for words in example.sentences]
+
+    @property
+    def learnt_words(self) -> set[str]:
+        """Every word of what a model is trained on and chosen by."""
+        return {
+            word
+            for part in (self.train, self.dev)
+            for example in part
+            for words in example.sentences
+            for word in words
+        }
+
+
+def read_data(
+    config: TaskConfig, train: Files, dev: Files | None, test: Files | None, watcher: Watcher
+) -> tuple[AnyTask, Data]:
+    """Read all files; the labels are those of the training data."""
+    kind = KINDS[config.kind]
+    tokenizer = load_tokenizer(config.files.tokenizer or "default")
+    whole = replace(config.files, phrases=False)
+
+    def read(files: Files, reading: FilesConfig) -> list[AnyExample]:
+        return [e for file in as_list(files) for e in kind.read(file, reading, tokenizer)]
+
+    examples = read(train, config.files)
+    found = len(examples)
+    # Before any are held out: a rare label may be among those alone.
+    task = kind(config, kind.labels_of(examples))
+    if dev is not None:
+        dev_examples = read(dev, whole)
+    else:
+        check_can_be_held_out(kind, as_list(train), config.files)
+        examples, dev_examples = held_out(kind, examples, watcher)
+    part = fixed_part(len(examples), config.training.fraction)
+    examples = [examples[number] for number in part]
+    if len(examples) < found:
+        check_left(kind, examples, found, held=dev is None)
+    data = Data(
+        task.for_training(task.prepare(examples)),
+        task.prepare(dev_examples),
+        [] if test is None else task.prepare(read(test, whole)),
+    )
+    if len(task.labels) > max(MANY_LABELS, len(data.train) // 2) and task.kind in ("text", "pair"):
+        watcher.note(
+            f"there are nearly as many labels, {len(task.labels):,}, as examples: is the column of "
+            "the label the right one? --label-column names another"
+        )
+    labels = f"; {task.labels_said()}" if len(task.labels) else ""
+    watcher.note(
+        f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev"
+        f"{f', {len(data.test):,} for test' if data.test else ''}{labels}"
+    )
+    return task, data
+
+
+def check_left(kind: type[AnyTask], examples: Sequence[AnyExample], found: int, held: bool) -> None:
+    """Refuse to train on what is left of the examples if nothing can be learnt from it."""
+    try:
+        kind.labels_of(examples)
+    except InputError as error:
+        dev = "a dev file (--dev) so that none are held out, " if held else ""
+        raise InputError(
+            f"left to train on, of {counted(found, 'example')}: {len(examples):,}, too few; "
+            f"give more examples, {dev}or a larger --fraction ({error})"
+        ) from error
+
+
+def check_can_be_held_out(
+    kind: type[AnyTask], files: Sequence[str | Path], settings: FilesConfig
+) -> None:
+    """Refuse to hold out phrases."""
+    if any(kind.reads_phrases(file, settings) for file in files):
+        raise InputError(
+            "phrases of one sentence are too much alike to hold some out; give a dev file (--dev)"
+        )
+
+
+def held_out(
+    kind: type[AnyTask], examples: list[AnyExample], watcher: Watcher
+) -> tuple[list[AnyExample], list[AnyExample]]:
+    """Training data, and a fixed tenth of it to serve as dev."""
+    groups = [kind.group_of(each) for each in examples]
+    kept, held = hold_out([n if group is None else group for n, group in enumerate(groups)])
+    few = "; so few say little: give a dev file (--dev)" if len(held) < FEW else ""
+    watcher.note(f"no dev file: held out of the training examples, a tenth: {len(held):,}{few}")
+    return [examples[number] for number in kept], [examples[number] for number in held]
+
+
+def as_list(files: Files) -> list[str | Path]:
+    """One file or several as a list."""
+    return [files] if isinstance(files, str | Path) else list(files)
+
+
+def check_files(files: Sequence[str | Path]) -> None:
+    """Refuse names of no file, before anything that takes long is begun."""
+    for file in files:
+        with disk_errors(Path(file), "read"):
+            Path(file).stat()
+
+
+def read_static(config: TaskConfig, data: Data, watcher: Watcher) -> StaticLookup | None:
+    """The static vectors of all words that occur."""
+    inputs = config.inputs
+    if inputs.static is None:
+        return None
+    words = {word for sentence in data.sentences for word in sentence}
+    static = StaticLookup.read(
+        inputs.static,
+        words,
+        lowercase=inputs.lowercase,
+        trainable=inputs.static_trainable,
+        progress=watcher.fetching,
+    )
+    known = sum(word in static for word in words)
+    watcher.note(f"{inputs.static}: has {known:,} of {len(words):,} different words")
+    return static
+
+
+RESULTS, REPORT = "results.json", "report.txt"
+CURVES, MIX, CONFUSION = "curves.png", "mix.png", "confusion.png"
+
+
+class TaskResult(NamedTuple):
+    """What a run has come to."""
+
+    folder: Path
+    config: TaskConfig
+    dev: Evaluation
+    test: Evaluation | None
+    mixes: list[MixReport]
+    progress: TaskProgress
+    examples: dict[str, int]
+    seconds_in_all: float  # of all sittings, each from its first file to its last score
+    trained: TrainedTask
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "task": self.config.name,
+            "dev": self.dev.score.to_dict(),
+            "test": None if self.test is None else self.test.score.to_dict(),
+            "mixes": [mix.to_dict() for mix in self.mixes],
+            "examples": self.examples,
+            "epochs": self.progress.epoch,
+            "best_epoch": self.progress.best_epoch,
+            "words": self.progress.words,
+            "seconds": self.progress.seconds,
+            "seconds_in_all": self.seconds_in_all,
+            "config": self.config.to_dict(),
+        }
+
+    def describe(self) -> str:
+        """A few lines: scores, mixes, where it is."""
+        lines = [f"dev: {self.dev.score.describe()}"]
+        if self.test is not None:
+            lines.append(f"test: {self.test.score.describe()}")
+        lines += [mix.table() for mix in self.mixes]
+        lines.append(
+            f"best of {counted(self.progress.epoch, 'epoch')}: {self.progress.best_epoch}; "
+            f"{self.progress.seconds:,.1f} seconds of training, {self.seconds_in_all:,.1f} in all"
+        )
+        lines.append(f"the trained task is in {self.folder}")
+        return "\n".join(lines)
+
+    def report(self) -> str:
+        """All there is to say, for a file."""
+        parts = [self.describe(), f"dev, in detail:\n\n{errors_text(self.dev)}"]
+        if self.test is not None:
+            parts.append(f"test, in detail:\n\n{errors_text(self.test)}")
+        return "\n\n".join(parts) + "\n"
+
+
+def write_results(result: TaskResult, watcher: Watcher) -> None:
+    """Write the trained task, its scores and, where they can be drawn, its pictures."""
+    result.trained.save(result.folder)
+    with write_atomically(result.folder / RESULTS) as temporary:
+        write_object(result.to_dict(), temporary)
+    with write_atomically(result.folder / REPORT) as temporary:
+        temporary.write_text(result.report(), encoding="utf-8")
+    try:
+        draw(result)
+    except InputError as error:
+        watcher.note(f"no pictures are drawn: {error}")
+
+
+def draw(result: TaskResult) -> None:
+    """Draw the curves, the mixes and the confusions."""
+    folder, name = result.folder, result.config.name
+    draw_curves(read_metrics(folder / METRICS), folder / CURVES, title=name)
+    which, shown = ("dev", result.dev) if result.test is None else ("test", result.test)
+    if shown.confusion is not None:
+        draw_confusion(shown.confusion, folder / CONFUSION, title=f"{name}, {which}")
+    if result.mixes:
+        draw_mix(result.mixes, folder / MIX, title=name)
+
+
+LOCK = ".lock"
+WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION)
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Have a folder to oneself for the time of a block; nothing is left of one that stays empty."""
+    made_here = not folder.exists()
+    with claim(folder / LOCK):
+        try:
+            yield
+        finally:
+            # What the system still holds, or what holds files, stays.
+            with suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
+                if made_here:
+                    folder.rmdir()
+
+
+def check_folder(folder: Path, resume: bool, force: bool) -> None:
+    """Refuse to mix a new run with an old one, and to resume what is not there."""
+    if resume and force:
+        raise InputError("resume goes on with a run, and force replaces it; give one of them")
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; give the name of a folder to write into")
+    saved = bool(Checkpoints(folder / CHECKPOINTS).steps())
+    if resume and not saved:
+        raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")
+    there = (folder / CONFIG).exists()
+    if (there and not is_task(folder)) or (saved and not there and not is_unfinished_task(folder)):
+        raise InputError(f"{folder}: holds something else, not a task; choose another --output")
+    if not saved and not there:
+        check_has_nothing_of_others(folder)
+    if (saved or there) and not resume and not force:
+        raise InputError(
+            f"{folder}: already holds a run; go on with --resume, replace it with --force, or "
+            "choose another --output"
+        )
+
+
+def check_has_nothing_of_others(folder: Path) -> None:
+    """Refuse a folder without a run in which files stand where those of a run would.
+
+    What a run leaves that was killed before its first checkpoint was whole is not in the way.
+    """
+    names = [name for name in (*WRITTEN, BILM) if name != METRICS and (folder / name).exists()]
+    if not are_of_a_task(folder / METRICS):
+        names.append(METRICS)
+    if not is_cut_short(folder / CHECKPOINTS):
+        names.append(CHECKPOINTS)
+    if names:
+        raise InputError(
+            f"{folder}: has {names[0]}, which no task's run wrote, and which would be replaced; "
+            "choose another --output"
+        )
+
+
+def are_of_a_task(metrics: Path) -> bool:
+    """Whether all lines of a file are a task's metrics; there may be none, or no file."""
+    if not metrics.exists():
+        return True
+    try:
+        return all(line.get("kind") in ("train", "dev") for line in read_metrics(metrics))
+    except FormatError:
+        return False
+
+
+def is_cut_short(checkpoints: Path) -> bool:
+    """Whether a folder has nothing but beginnings of checkpoints; there may be no folder."""
+    if not checkpoints.exists():
+        return True
+    return checkpoints.is_dir() and all(path.match(LEFTOVERS) for path in checkpoints.iterdir())
+
+
+def is_task(folder: Path) -> bool:
+    """Whether config.json is that of a trained task."""
+    return read_object(folder / CONFIG).get("format") == FORMAT
+
+
+def is_unfinished_task(folder: Path) -> bool:
+    """Whether the newest checkpoint is a task's: other runs keep theirs under the same name."""
+    checkpoint = Checkpoints(folder / CHECKPOINTS).newest()
+    return checkpoint is not None and "kind" in checkpoint.values.get("settings", {})
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier run wrote, and nothing else."""
+    if not (folder / CONFIG).exists() and not Checkpoints(folder / CHECKPOINTS).steps():
+        return  # files of the same names are somebody else's
+    with disk_errors(folder, "removed"):
+        for name in WRITTEN:
+            if name != CONFIG:
+                (folder / name).unlink(missing_ok=True)
+        for name in (BILM, CHECKPOINTS):
+            if (folder / name).exists():
+                shutil.rmtree(folder / name)
+        # Last: cut short before, this is a run yet, and can be removed once more.
+        (folder / CONFIG).unlink(missing_ok=True)
+
 
 Cache = Literal["memory", "disk", "none"]
 
-FACTS = {
+IDENTITY = {
     "bilm": "another biLM, or of one in another state or precision",
     "train": "other training data (without --dev a part is held out of them)",
     "dev": "other dev data",
@@ -93,8 +439,8 @@ def train_task(
         config = with_tokenizer(config, used)
         task, data = read_data(config, train, dev, test, watcher)
         static = read_static(config, data, watcher)
-        facts = facts_of(task, data, used, static)
-        checkpoint = newest(folder, facts) if resume else None
+        identity = identity_of(task, data, used, static)
+        checkpoint = newest(folder, identity) if resume else None
         over = checkpoint is not None and is_over(checkpoint, config.training)
         # A run that is over is scored once more, and its training data are not read.
         needed = data._replace(train=[]) if over else data
@@ -104,7 +450,7 @@ def train_task(
         model = make_model(task, used, static, store, device)
         if force:
             clear(folder)  # not before everything that may be wrong with the new run has been read
-        trainer = Trainer(task, model, data.train, data.dev, folder, facts, watcher, started)
+        trainer = TaskTrainer(task, model, data.train, data.dev, folder, identity, watcher, started)
         if checkpoint is not None:
             go_on(trainer, checkpoint, over)
         else:
@@ -147,8 +493,8 @@ def keep_layers(
     folder = None
     if cache == "disk":
         numbers = layer_numbers(layers, used.embedder.config.layer_count)
-        facts = facts_of_layers(used.embedder, numbers)
-        folder = cache_folder() / "layers" / f"{fingerprint(facts)[:16]}-{layers}"
+        identity = identity_of_layers(used.embedder, numbers)
+        folder = cache_folder() / "layers" / f"{fingerprint(identity)[:16]}-{layers}"
         watcher.note(f"layers are kept in {folder}")
     store = LayerStore(used.embedder, layers=layers, folder=folder)
     store.add(data.sentences, watcher.layers)
@@ -158,7 +504,7 @@ def keep_layers(
 def make_model(
     task: AnyTask,
     used: UsedBilm | None,
-    static: StaticVectors | None,
+    static: StaticLookup | None,
     store: LayerStore | None,
     device: str | torch.device | None,
 ) -> TaskModel[Any]:
@@ -170,8 +516,8 @@ def make_model(
     return model if device is None else model.to(check_device(device))
 
 
-def facts_of(
-    task: AnyTask, data: Data, used: UsedBilm | None, static: StaticVectors | None
+def identity_of(
+    task: AnyTask, data: Data, used: UsedBilm | None, static: StaticLookup | None
 ) -> dict[str, Any]:
     """What a resumed run must have in common with the one that it resumes."""
     settings = task.config.to_dict()
@@ -180,7 +526,7 @@ def facts_of(
     settings["inputs"].pop("static")
     return {
         "settings": settings,
-        "bilm": None if used is None else facts_of_bilm(used.embedder),
+        "bilm": None if used is None else identity_of_bilm(used.embedder),
         "train": fingerprint_of(data.train),
         "dev": fingerprint_of(data.dev),
         # Those of test words change nothing that is learnt, unless the table itself is.
@@ -191,17 +537,17 @@ def facts_of(
     }
 
 
-def newest(folder: Path, facts: dict[str, Any]) -> Checkpoint:
+def newest(folder: Path, identity: dict[str, Any]) -> Checkpoint:
     """The newest checkpoint of a folder, if it is of this run."""
-    return newest_of_run(Checkpoints(folder / CHECKPOINTS), facts, FACTS, MAY_CHANGE)
+    return newest_of_run(Checkpoints(folder / CHECKPOINTS), identity, IDENTITY, MAY_CHANGE)
 
 
-def is_over(checkpoint: Checkpoint, training: TrainingConfig) -> bool:
+def is_over(checkpoint: Checkpoint, training: TaskTrainingConfig) -> bool:
     """Whether nothing is left to train after a checkpoint."""
-    return Progress(**checkpoint.values["progress"]).is_over(training)
+    return TaskProgress(**checkpoint.values["progress"]).is_over(training)
 
 
-def go_on(trainer: Trainer, checkpoint: Checkpoint, over: bool) -> None:
+def go_on(trainer: TaskTrainer, checkpoint: Checkpoint, over: bool) -> None:
     """Restore a checkpoint."""
     trainer.restore(checkpoint)
     epoch = trainer.progress.epoch
@@ -212,7 +558,7 @@ def go_on(trainer: Trainer, checkpoint: Checkpoint, over: bool) -> None:
     )
 
 
-def run(trainer: Trainer) -> None:
+def run(trainer: TaskTrainer) -> None:
     """Train; an interruption says what is saved."""
     try:
         trainer.train()
@@ -220,7 +566,7 @@ def run(trainer: Trainer) -> None:
         raise interrupted(trainer.checkpoints) from None
 
 
-def finish(trainer: Trainer, data: Data, trained: TrainedTask, folder: Path) -> TaskResult:
+def finish(trainer: TaskTrainer, data: Data, trained: TrainedTask, folder: Path) -> TaskResult:
     """Score the best model and write everything."""
     trainer.restore_best()
     task, model = trained.task, trained.model

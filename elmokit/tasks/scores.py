@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from elmokit.errors import InputError
-from elmokit.tasks.labels import Labels
+from elmokit.tasks.examples import Labels
 from elmokit.tasks.tags import shown_type, spans
 
 

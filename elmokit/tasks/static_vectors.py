@@ -15,24 +15,23 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.formats.fetch import Progress
-from elmokit.formats.files import disk_errors
-from elmokit.formats.word_vectors import read_word_vectors
-from elmokit.formats.word_vectors_native import VECTORS_FILE
+from elmokit.io.fetch import Progress
+from elmokit.io.files import disk_errors
+from elmokit.static.files import VECTORS_FILE, read_word_vectors
 from elmokit.static.vectors import forms_of
 
 UNKNOWN = -1
 """The row of a word without a vector."""
 
 
-class Source(NamedTuple):
+class VectorsSource(NamedTuple):
     """The file that vectors were read from, and how to tell it from another of the same name."""
 
     path: str
     bytes: int
 
 
-class StaticVectors(nn.Module):
+class StaticLookup(nn.Module):
     """Looks up the vector of a word: of its exact form, or else of its lower case.
 
     All words without a vector share one. It is learnt even where the table is frozen, since a word
@@ -62,7 +61,7 @@ class StaticVectors(nn.Module):
         *,
         lowercase: bool = True,
         trainable: bool = False,
-        source: Source | None = None,
+        source: VectorsSource | None = None,
         absent: Iterable[str] = (),
     ) -> None:
         super().__init__()
@@ -122,7 +121,7 @@ class StaticVectors(nn.Module):
                 np.zeros((len(description["words"]), description["size"]), dtype=np.float32),
                 lowercase=description["lowercase"],
                 trainable=description["trainable"],
-                source=None if source is None else Source(source["path"], source["bytes"]),
+                source=None if source is None else VectorsSource(source["path"], source["bytes"]),
                 absent=description.get("absent", ()),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -211,10 +210,10 @@ class StaticVectors(nn.Module):
         self.vectors = nn.Parameter(table, requires_grad=self.trainable)
         self._rows |= {word: row for row, word in enumerate(words, start=len(self._rows))}
 
-    def _source_is_there(self, source: Source) -> bool:
+    def _source_is_there(self, source: VectorsSource) -> bool:
         return Path(source.path).is_file() and source_of(source.path) == source
 
-    def _warn_once(self, source: Source, words: int) -> None:
+    def _warn_once(self, source: VectorsSource, words: int) -> None:
         if words and not self._warned:
             self._warned = True
             warnings.warn(
@@ -225,9 +224,9 @@ class StaticVectors(nn.Module):
             )
 
 
-def source_of(path: str | Path) -> Source:
+def source_of(path: str | Path) -> VectorsSource:
     """What a file, or a folder that holds our own vectors, is remembered by."""
     file = Path(path)
     file = file / VECTORS_FILE if file.is_dir() else file
     with disk_errors(file, "read"):
-        return Source(str(file.absolute()), file.stat().st_size)
+        return VectorsSource(str(file.absolute()), file.stat().st_size)

@@ -35,7 +35,7 @@ UNTYPED = "entity"
 """What people are shown as the type of entities whose tags name none: B, I and O."""
 
 
-class Span(NamedTuple):
+class LabelledSpan(NamedTuple):
     """An entity: its type, and its words `words[start:end]`."""
 
     type: str
@@ -77,19 +77,19 @@ def entity_tag(name: str) -> Tag | None:
     return Tag(mark, entity_type) if well_formed and mark in tuple("BIES") else None
 
 
-def spans(tags: Sequence[str]) -> list[Span]:
+def spans(tags: Sequence[str]) -> list[LabelledSpan]:
     """The entities of a sentence, in their order, as conlleval reads them.
 
     >>> spans(["I-PER", "I-PER", "O", "I-LOC"])
-    [Span(type='PER', start=0, end=2), Span(type='LOC', start=3, end=4)]
+    [LabelledSpan(type='PER', start=0, end=2), LabelledSpan(type='LOC', start=3, end=4)]
     """
-    found: list[Span] = []
+    found: list[LabelledSpan] = []
     before = Tag(OUTSIDE)
     for position, name in enumerate(tags):
         tag = _known_entity_tag(name)
         if tag.mark != OUTSIDE:
             start = position if _begins(tag, before) else found.pop().start
-            found.append(Span(tag.type, start, position + 1))
+            found.append(LabelledSpan(tag.type, start, position + 1))
         before = tag
     return found
 
@@ -102,7 +102,7 @@ def convert(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
     """
     check_choice("scheme", scheme, SCHEMES)
     written = [Tag(OUTSIDE)] * len(tags)
-    before = Span("", -1, -1)
+    before = LabelledSpan("", -1, -1)
     for span in spans(tags):
         touches = before.type == span.type and before.end == span.start
         marks = _marks(span.end - span.start, scheme, touches)

@@ -14,17 +14,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from torch import Tensor, nn
 
 from elmokit.errors import InputError
-from elmokit.plurals import counted
+from elmokit.system import counted
 from elmokit.tasks.config import FilesConfig, Kind, TaskConfig
-from elmokit.tasks.examples import AnyExample, Words, is_word
-from elmokit.tasks.files.column_settings import after_training, file_settings
-from elmokit.tasks.files.reading import format_of, read_examples
-from elmokit.tasks.inputs import TaskInputs
-from elmokit.tasks.labels import Labels
-from elmokit.tasks.offsets import Offsets
+from elmokit.tasks.examples import AnyExample, Labels, Offsets, Words, is_word
+from elmokit.tasks.files.examples import after_training, file_settings, format_of, read_examples
+from elmokit.tasks.inputs import Sizes, TaskInputs
 from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.scores import Accuracy, Score
-from elmokit.tasks.word_vectors import Sizes
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 

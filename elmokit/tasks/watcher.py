@@ -1,4 +1,4 @@
-"""What a task's training tells whoever is watching it."""
+"""Callbacks of the training of a task: what it reports while it trains."""
 
 from __future__ import annotations
 

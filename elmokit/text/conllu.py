@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from elmokit.errors import FormatError
+from elmokit.io.text_files import Line
 
 PartOfSpeech = Literal["upos", "xpos"]
 
@@ -30,9 +31,9 @@ class TaggedWord(NamedTuple):
     place: str
 
 
-def tagged_words(lines: Iterable[tuple[str, str]], tag: PartOfSpeech) -> list[TaggedWord]:
-    """The words of one sentence, of whose lines each is (place, text); none of comments alone."""
-    rows = [(place, values_of(place, text)) for place, text in lines if not text.startswith("#")]
+def tagged_words(lines: Iterable[Line], tag: PartOfSpeech) -> list[TaggedWord]:
+    """The words of one sentence of these lines; none where there are comments alone."""
+    rows = [(line.place, values_of(*line[:2])) for line in lines if line.text[:1] != "#"]
     return [
         TaggedWord(values[FORM], values[POSITIONS[tag]], place)
         for place, values in rows

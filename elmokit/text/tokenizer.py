@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, get_args
 
 from elmokit.config import check_choice
+from elmokit.io.text_files import (
+    Chunk,
+    Errors,
+    read_chunks,
+    text_of,
+)
 
 Span = tuple[int, int]
 
@@ -231,3 +239,61 @@ def _stand_in(character: str) -> str:
     if character in STAND_IN_OF_CHARACTER:
         return STAND_IN_OF_CHARACTER[character]
     return character if character.isascii() else STAND_IN_OF_CATEGORY.get(category, character)
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """How the lines of a corpus become sentences.
+
+    Attributes:
+        tokenizer: "whitespace" for text that is tokenized already, a sentence per line; "default"
+            for raw text, whose lines are paragraphs or sentences.
+        one_sentence_per_line: With "default": a line is never split into sentences.
+        errors: What to do about bytes that are not UTF-8: "strict" refuses the file, "replace"
+            reads them as U+FFFD.
+    """
+
+    tokenizer: str = "default"
+    one_sentence_per_line: bool = False
+    errors: Errors = "strict"
+
+    def __post_init__(self) -> None:
+        load_tokenizer(self.tokenizer)
+        check_choice("errors", self.errors, get_args(Errors))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; settings that read alike are alike."""
+        by_line = self.one_sentence_per_line or self.tokenizer == "whitespace"
+        return asdict(self) | {"one_sentence_per_line": by_line}
+
+
+def read_sentences(
+    files: Iterable[Path], settings: CorpusSettings | None = None
+) -> Iterator[list[str]]:
+    """The sentences of some files, one after another, in little memory."""
+    settings = settings or CorpusSettings()
+    for path in files:
+        for chunk in read_chunks(path):
+            yield from sentences_of(chunk, settings)
+
+
+def sentences_of(chunk: Chunk, settings: CorpusSettings) -> Iterator[list[str]]:
+    """The words of each sentence of a chunk; no sentence is empty."""
+    for line in text_of(chunk, settings.errors).split("\n"):
+        yield from sentences_of_line(line, settings)
+
+
+def sentences_of_line(line: str, settings: CorpusSettings) -> Iterable[list[str]]:
+    """The words of each sentence of a line.
+
+    >>> list(sentences_of_line("One. Two!", CorpusSettings()))
+    [['One', '.'], ['Two', '!']]
+    """
+    if settings.tokenizer == "whitespace":
+        words = line.split()  # what that tokenizer gives, without its places in the text
+        return [words] if words else []
+    tokenizer = load_tokenizer(settings.tokenizer)
+    if settings.one_sentence_per_line:
+        words = [token.text for token in tokenizer.words(line)]
+        return [words] if words else []
+    return [[token.text for token in tokens] for tokens in tokenizer.sentences(line)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from secrets import token_hex
 
 from elmokit.errors import FormatError, InputError
+from elmokit.io.files import write_atomically
 
 BEGIN = "<S>"
 """Stands before the first word of a sentence."""
@@ -118,22 +117,14 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
     """Write one word per line, in UTF-8, with its count where the vocabulary has counts.
 
-    The file appears whole or not at all.
+    The file appears complete or not at all.
     """
     try:
         contents = "".join(_lines_of(vocabulary)).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{path}: a word cannot be written as UTF-8 ({error.reason})") from error
-    target = Path(path)
-    # Text stands below the formats, so it cannot borrow their way of writing whole files.
-    temporary = target.with_name(f".tmp-{token_hex(4)}-{target.name}")
-    try:
-        _write_durably(temporary, contents)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with write_atomically(path) as temporary:
+        temporary.write_bytes(contents)
 
 
 def _lines_of(vocabulary: Vocabulary) -> Iterator[str]:
@@ -224,10 +215,3 @@ def _first_duplicate(words: tuple[str, ...]) -> str:
             return f"words {places[word]} and {number} of the vocabulary are both {word!r}"
         places[word] = number
     raise ValueError("no word comes twice")
-
-
-def _write_durably(path: Path, contents: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(contents)
-        file.flush()
-        os.fsync(file.fileno())

@@ -30,8 +30,8 @@ from torch import Tensor, nn
 
 from elmokit.adaptors import allennlp
 from elmokit.adaptors.allennlp import Elmo, ElmoEmbedder, ScalarMix, batch_to_ids
-from elmokit.embedder import Embedder
 from elmokit.errors import ConfigError, ElmoError, InputError
+from elmokit.inference.embedder import Embedder
 
 # Signatures and shapes
 

@@ -23,7 +23,7 @@ from random_models import Options, Weights
 
 from elmokit.adaptors.allennlp import ElmoEmbedder
 from elmokit.errors import InputError
-from elmokit.formats.vectors import read_vectors
+from elmokit.vectors.files import read_vectors
 
 
 def test_embedder_gives_all_layers_batch_after_batch_as_the_oracle(

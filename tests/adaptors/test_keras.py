@@ -19,11 +19,17 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="Keras is an extra: elmokit[keras]")
 
 from elmokit.adaptors import tensorflow_hub as hub  # noqa: E402
-from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, load, text_input, texts  # noqa: E402
-from elmokit.adaptors.keras_backend import import_keras  # noqa: E402
-from elmokit.adaptors.keras_texts import strings  # noqa: E402
-from elmokit.embedder import Embedder  # noqa: E402
+from elmokit.adaptors.keras import (  # noqa: E402
+    ElmoLayer,
+    ElmoTextModel,
+    import_keras,
+    load,
+    strings,
+    text_input,
+    texts,
+)
 from elmokit.errors import ConfigError, FormatError, InputError  # noqa: E402
+from elmokit.inference.embedder import Embedder  # noqa: E402
 
 # Keras makes arrays of tensors in a way that NumPy wants otherwise.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -55,14 +61,14 @@ def words_read(layer: ElmoLayer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by the number of texts whenever the biLM has to read some."""
     counts: list[int] = []
     embedder = layer._reader.embedder
-    stream = embedder.embed_layers_stream
+    stream = embedder.embed_stream
 
-    def counted(sentences: Any) -> Any:
+    def counted(sentences: Any, layers: str) -> Any:
         listed = list(sentences)
         counts.append(len(listed))
-        return stream(listed)
+        return stream(listed, layers)
 
-    monkeypatch.setattr(embedder, "embed_layers_stream", counted)
+    monkeypatch.setattr(embedder, "embed_stream", counted)
     return counts
 
 
@@ -236,7 +242,7 @@ def test_mix_and_gamma_are_trained_and_the_bilm_is_not(files: Files) -> None:
     model = spam_model(files)
     layer = model.layers[0]
     before = {
-        name: value.clone() for name, value in layer._hub_outputs[0].bilm.state_dict().items()
+        name: value.clone() for name, value in layer._reader.embedder.bilm.state_dict().items()
     }
 
     history = model.fit(texts(TEXTS), np.array(LABELS), epochs=8, batch_size=2, verbose=0)
@@ -245,7 +251,7 @@ def test_mix_and_gamma_are_trained_and_the_bilm_is_not(files: Files) -> None:
     assert [variable.name for variable in layer.trainable_variables] == ["mix", "gamma"]
     assert numbers(layer.mix).any()
     assert layer.shares()["gamma"] != 1.0
-    after = layer._hub_outputs[0].bilm.state_dict()
+    after = layer._reader.embedder.bilm.state_dict()
     assert all(after[name].equal(value) for name, value in before.items())
     assert model.count_params() == LAYERS + 1 + 8 * (SIZE + 1) + 9
 

@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 from elmokit.adaptors import tensorflow_hub as hub
 from elmokit.adaptors.sklearn import ElmoVectorizer
 from elmokit.adaptors.text_reader import MODELS_AT_ONCE, load_shared, unload_models
-from elmokit.embedder import Embedder
 from elmokit.errors import ConfigError, ElmoError, InputError
+from elmokit.inference.embedder import Embedder
 
 TEXTS = ["The river bank.", "", "A bank account. Money!", "Money talks."]
 GOOD = ["a good film", "good , good", "what a good day", "good to see", "so good", "good"]
@@ -51,14 +51,14 @@ def word_layers(embedder: Embedder, text: str) -> np.ndarray:
 def count_reading(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by the number of sentences whenever the biLM has to read some."""
     counts: list[int] = []
-    stream = embedder.embed_layers_stream
+    stream = embedder.embed_stream
 
-    def counted(sentences: Any) -> Any:
+    def counted(sentences: Any, layers: str) -> Any:
         listed = list(sentences)
         counts.append(len(listed))
-        return stream(listed)
+        return stream(listed, layers)
 
-    monkeypatch.setattr(embedder, "embed_layers_stream", counted)
+    monkeypatch.setattr(embedder, "embed_stream", counted)
     return counts
 
 
@@ -92,7 +92,7 @@ def test_function_may_give_the_words(files: Files, embedder: Embedder) -> None:
 def test_layer_and_pool_say_what_is_kept(
     files: Files, embedder: Embedder, layer: Any, pool: Any
 ) -> None:
-    vectorizer = ElmoVectorizer(files, layer=layer, pool=pool)
+    vectorizer = ElmoVectorizer(files, layers=layer, pool=pool)
 
     vectors = vectorizer.transform(TEXTS)
 
@@ -108,7 +108,7 @@ def test_layer_and_pool_say_what_is_kept(
 
 def test_features_have_names(files: Files) -> None:
     names = ElmoVectorizer(files).get_feature_names_out()
-    all_names = ElmoVectorizer(files, layer="all", pool="mean+max").get_feature_names_out()
+    all_names = ElmoVectorizer(files, layers="all", pool="mean+max").get_feature_names_out()
 
     assert names.tolist() == [f"mean_average_{place}" for place in range(SIZE)]
     assert all_names[:: 2 * SIZE].tolist() == ["mean_layer0_0", "mean_layer2_0", "max_layer1_0"]
@@ -129,7 +129,7 @@ def test_texts_are_read_once_for_all_layers_pools_and_copies(
 
     first = ElmoVectorizer(files).fit(TEXTS)
     first.transform(TEXTS)
-    clone(first).set_params(layer="top", pool="max").transform(TEXTS)
+    clone(first).set_params(layers="top", pool="max").transform(TEXTS)
 
     assert sum(counts) == 4  # sentences
     ElmoVectorizer(files, cache_megabytes=0).transform(TEXTS)
@@ -140,14 +140,14 @@ def test_texts_are_read_once_for_all_layers_pools_and_copies(
 
 
 def test_parameters_can_be_read_set_and_cloned(files: Files) -> None:
-    vectorizer = ElmoVectorizer(files, layer=1, pool="max").fit(TEXTS)
+    vectorizer = ElmoVectorizer(files, layers=1, pool="max").fit(TEXTS)
 
     copied = clone(vectorizer)
 
     assert copied.get_params() == vectorizer.get_params()
     assert not hasattr(copied, "model_checksum_")
-    assert copied.set_params(layer="top").get_params()["layer"] == "top"
-    assert repr(ElmoVectorizer(layer=1)) == "ElmoVectorizer(layer=1)"
+    assert copied.set_params(layers="top").get_params()["layers"] == "top"
+    assert repr(ElmoVectorizer(layers=1)) == "ElmoVectorizer(layers=1)"
     check_is_fitted(copied)  # there is nothing to fit
 
 
@@ -278,7 +278,7 @@ def test_model_is_loaded_once_while_its_files_stay_the_same(
 def test_grid_search_goes_over_layers_and_pools(files: Files) -> None:
     steps = [("elmo", ElmoVectorizer(files)), ("scale", StandardScaler())]
     pipeline = Pipeline([*steps, ("classify", LogisticRegression())])
-    grid = {"elmo__layer": ["average", "top", "all", 0], "elmo__pool": ["mean", "max"]}
+    grid = {"elmo__layers": ["average", "top", "all", 0], "elmo__pool": ["mean", "max"]}
 
     search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(GOOD + BAD, LABELS)
 
@@ -305,9 +305,9 @@ def test_column_of_a_table_goes_through_a_column_transformer(files: Files) -> No
         ({}, ["a", float("nan")], r"text 1 is nan \(float\), not a string"),
         ({}, [["a", "b"]], "text 0 is .*, not a string"),
         ({}, None, "texts is None"),
-        ({"layer": 3}, ["a"], "layer is 3; use 'average', 'top', 'all', or 0 to 2"),
-        ({"layer": True}, ["a"], "layer is True"),
-        ({"layer": "middle"}, ["a"], "layer is 'middle'"),
+        ({"layers": 3}, ["a"], "layers is 3; use 'average', 'top', 'all', 0 to 2"),
+        ({"layers": True}, ["a"], "layers is True"),
+        ({"layers": "middle"}, ["a"], "layers is 'middle'"),
         ({"pool": "sum"}, ["a"], "pool is 'sum'"),
         ({"tokenizer": "treebank"}, ["a"], "tokenizer is 'treebank'"),
         ({"batch_size": 0}, ["a"], "batch_size is 0"),

@@ -15,8 +15,8 @@ from closeness import assert_agree, assert_close
 from random_models import random_options, random_weights, write_files
 
 from elmokit.adaptors import tensorflow_hub as hub
-from elmokit.embedder import Embedder
 from elmokit.errors import ElmoError, ElmoWarning, InputError
+from elmokit.inference.embedder import Embedder
 
 HUB = "https://tfhub.dev/google/elmo/3"
 TEXTS = ["the cat is on the mat", "dogs are in the fog"]

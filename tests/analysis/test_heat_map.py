@@ -8,8 +8,7 @@ from closeness import assert_close
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
-from elmokit.analysis.comparison import cosine
-from elmokit.analysis.heat_map import draw_heat_map, heat_map
+from elmokit.analysis.comparison import cosine, draw_heat_map, heat_map
 from elmokit.errors import InputError
 
 SENTENCES = ["a river bank", "the bank lends"]

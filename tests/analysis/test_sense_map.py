@@ -6,9 +6,17 @@ import shutil
 
 import pytest
 
-from elmokit.analysis.occurrence import Occurrence
-from elmokit.analysis.sense_map import COLOURS, colour_of, draw_map, page_of, write_page
-from elmokit.analysis.senses import Point, Sense, Senses
+from elmokit.analysis.senses import (
+    COLOURS,
+    Occurrence,
+    Point,
+    Sense,
+    Senses,
+    colour_of,
+    draw_map,
+    page_of,
+    write_page,
+)
 from elmokit.errors import InputError
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -23,8 +23,8 @@ from benchmarks.ngram_baseline import (
     together,
 )
 from elmokit.errors import InputError
-from elmokit.prediction import PerplexitySums
-from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.inference.predictions import PerplexitySums
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.text.vocabulary import Vocabulary
 
 Sentences = list[list[int]]

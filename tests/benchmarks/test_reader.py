@@ -4,13 +4,13 @@ import torch
 from closeness import assert_close
 
 from benchmarks.reader import SIZES, JoinedReader, random_words
-from elmokit.tasks.reading.reader import Reader
+from elmokit.tasks.reading.network import ReadingNetwork
 
 
 def test_both_layers_give_the_same_scores() -> None:
     sizes = SIZES["ELMo at both places"]
     networks = []
-    for kind in (JoinedReader, Reader):
+    for kind in (JoinedReader, ReadingNetwork):
         torch.manual_seed(1)
         networks.append(kind(sizes, hidden=6, dropout=0.2, answer_lstms=False).eval())
     texts, asked = random_words(2, 9, sizes), random_words(3, 4, sizes)

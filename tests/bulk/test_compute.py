@@ -69,7 +69,7 @@ def test_a_mix_comes_from_a_file(tmp_path, mix):
 
 @pytest.mark.parametrize("layers", ["3", "-1", "bottom", "", "Average"])
 def test_layers_that_are_not_there_are_refused_at_once(layers):
-    with pytest.raises(InputError, match="use one of all, average, top, 0, 1, 2, or a mix"):
+    with pytest.raises(InputError, match="use 'average', 'top', 'all', 0 to 2, or a mix"):
         Computer(small_embedder(), layers=layers)
 
 
@@ -127,7 +127,7 @@ def test_each_distinct_sentence_is_computed_once(monkeypatch, state):
 
 
 def test_progress_is_told_of_every_batch(monkeypatch):
-    monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", 2)
+    monkeypatch.setattr("elmokit.inference.embedder.SENTENCES_PER_BATCH", 2)
     computer = Computer(small_embedder())
     told = []
     computer.progress = lambda sentences, words: told.append((sentences, words))
@@ -140,8 +140,8 @@ def test_results_do_not_depend_on_the_batches(monkeypatch):
     embedder = small_embedder()
     expected = Computer(embedder, layers="all").compute(SENTENCES)
     for sentences, tokens in ((1, 8192), (3, 8192), (256, 10)):
-        monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", sentences)
-        monkeypatch.setattr("elmokit.embedder.TOKENS_PER_BATCH", tokens)
+        monkeypatch.setattr("elmokit.inference.embedder.SENTENCES_PER_BATCH", sentences)
+        monkeypatch.setattr("elmokit.inference.embedder.TOKENS_PER_BATCH", tokens)
         assert_same(Computer(embedder, layers="all").compute(SENTENCES), expected)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from elmokit.bulk.differences import difference
+from elmokit.bulk.spool import difference
 
 
 @pytest.mark.parametrize(

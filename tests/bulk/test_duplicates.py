@@ -5,35 +5,35 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.bulk.duplicates import Occurrence, Seen
+from elmokit.bulk.spool import FirstComputed, Seen
 from elmokit.errors import DiskError
 
 
 def test_sentences_are_found_where_they_were_first(tmp_path: Path) -> None:
     seen = Seen(tmp_path, 0)
-    seen.add([("a b", Occurrence(0, 0)), ("c", Occurrence(0, 2))])
-    seen.add([("a b", Occurrence(1, 5)), ("d", Occurrence(1, 7))])
+    seen.add([("a b", FirstComputed(0, 0)), ("c", FirstComputed(0, 2))])
+    seen.add([("a b", FirstComputed(1, 5)), ("d", FirstComputed(1, 7))])
     assert seen.find(["a b", "d", "e", "a b"]) == {
-        "a b": Occurrence(0, 0),
-        "d": Occurrence(1, 7),
+        "a b": FirstComputed(0, 0),
+        "d": FirstComputed(1, 7),
     }
     seen.close()
 
 
 def test_what_was_not_finished_is_forgotten(tmp_path: Path) -> None:
     seen = Seen(tmp_path, 0)
-    seen.add([("a", Occurrence(0, 0))])
-    seen.add([("b", Occurrence(1, 0))])
+    seen.add([("a", FirstComputed(0, 0))])
+    seen.add([("b", FirstComputed(1, 0))])
     seen.close()
     again = Seen(tmp_path, 1)
-    assert again.find(["a", "b"]) == {"a": Occurrence(0, 0)}
+    assert again.find(["a", "b"]) == {"a": FirstComputed(0, 0)}
     again.close()
 
 
 def test_many_sentences_are_asked_for_at_once(tmp_path: Path) -> None:
     seen = Seen(tmp_path, 0)
     sentences = [f"sentence {number}" for number in range(1501)]
-    seen.add((sentence, Occurrence(0, place)) for place, sentence in enumerate(sentences))
+    seen.add((sentence, FirstComputed(0, place)) for place, sentence in enumerate(sentences))
     assert sorted(place.start for place in seen.find(sentences).values()) == list(range(1501))
     assert len(seen.find([*sentences, "another"])) == 1501
     seen.close()
@@ -41,8 +41,8 @@ def test_many_sentences_are_asked_for_at_once(tmp_path: Path) -> None:
 
 def test_lone_surrogates_are_sentences_too(tmp_path: Path) -> None:
     seen = Seen(tmp_path, 0)
-    seen.add([("\ud800", Occurrence(0, 0))])
-    assert seen.find(["\ud800", "\ud801"]) == {"\ud800": Occurrence(0, 0)}
+    seen.add([("\ud800", FirstComputed(0, 0))])
+    assert seen.find(["\ud800", "\ud801"]) == {"\ud800": FirstComputed(0, 0)}
     seen.close()
 
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from elmokit.bulk.failures import checked, or_failure, with_failure
 from elmokit.bulk.inputs import InputSettings, open_input
-from elmokit.bulk.shards import shards_of
+from elmokit.bulk.ray import checked, or_failure, shards_of, with_failure
 from elmokit.errors import DiskError, FormatError
 
 
@@ -25,3 +24,14 @@ def test_error_of_a_call_is_raised_as_what_it_was():
     with pytest.raises(DiskError, match="free some space"):
         checked(or_failure(fail))
     assert checked(or_failure(lambda: {"rows": 3})) == {"rows": 3}
+
+
+def test_error_defined_elsewhere_is_raised_as_the_kind_that_it_is_of():
+    class NewerVersionError(FormatError):
+        pass
+
+    def fail():
+        raise NewerVersionError("config.json: is of version 9; upgrade")
+
+    with pytest.raises(FormatError, match="is of version 9"):
+        checked(or_failure(fail))

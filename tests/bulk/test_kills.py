@@ -16,7 +16,7 @@ from small_models import small_embedder
 
 from elmokit.bulk.spool import parts_of
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.formats.vectors import read_vectors, write_vectors
+from elmokit.vectors.files import read_vectors, write_vectors
 
 SENTENCES = 20_000
 WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "crane", "한국어", "naïve"]

@@ -7,10 +7,10 @@ import pytest
 from closeness import assert_agree
 from small_models import small_embedder
 
-from elmokit.bulk import parts as parts_module
-from elmokit.bulk.parts import PartFolder, PartKey, PartWriter
+from elmokit.bulk import ray as parts_module
+from elmokit.bulk.ray import PartFolder, PartKey, PartWriter
 from elmokit.errors import DiskError, InputError
-from elmokit.formats.vectors import VectorSettings, open_vectors, read_vectors
+from elmokit.vectors.files import VectorSettings, open_vectors, read_vectors
 
 pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
 

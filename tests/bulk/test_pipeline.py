@@ -18,20 +18,20 @@ import torch
 from closeness import assert_agree, assert_close
 from small_models import small_embedder
 
-from elmokit.bulk import job, pipeline
+from elmokit.bulk import pipeline
+from elmokit.bulk import pipeline as job
 from elmokit.bulk import spool as spool_module
-from elmokit.bulk.compute import Computer
+from elmokit.bulk.compute import BulkProgress, Computer, Summary
 from elmokit.bulk.inputs import Input, InputSettings, open_input
 from elmokit.bulk.pipeline import VectorSettings, embed_files
 from elmokit.bulk.spool import Part, Spool, parts_of
-from elmokit.bulk.summary import Progress, Summary
-from elmokit.cached_embedder import CachedEmbedder
-from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, InputError, StoppedError
 from elmokit.formats.mixes import write_mix
-from elmokit.formats.unfailing_file import UnfailingFile
-from elmokit.formats.vectors import open_vectors
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.lookup import CachedEmbedder
 from elmokit.model.scalar_mix import ScalarMix
+from elmokit.vectors.files import open_vectors
+from elmokit.vectors.hdf5 import DeferredErrorFile
 
 FORMATS = [".h5", ".npz", ".jsonl", ".parquet"]
 WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "crane", "한국어", "naïve"]
@@ -355,7 +355,7 @@ def test_a_resumed_run_takes_the_number_of_threads_it_was_begun_with(
 def test_interruption_says_how_to_go_on(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: BulkProgress) -> None:
         if progress.sentences > 30:
             raise KeyboardInterrupt
 
@@ -372,9 +372,9 @@ def test_interruption_says_how_to_go_on(
 def test_interrupted_assembly_keeps_the_parts_and_goes_on(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, call: int
 ) -> None:
-    write, calls, interruption = UnfailingFile.write, [0], [0]
+    write, calls, interruption = DeferredErrorFile.write, [0], [0]
 
-    def interrupted(self: UnfailingFile, data: Any) -> int:
+    def interrupted(self: DeferredErrorFile, data: Any) -> int:
         calls[0] += 1
         if calls[0] == interruption[0]:
             signal.raise_signal(number)
@@ -383,7 +383,7 @@ def test_interrupted_assembly_keeps_the_parts_and_goes_on(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(UnfailingFile, "write", interrupted)
+    monkeypatch.setattr(DeferredErrorFile, "write", interrupted)
     embed_files(small_embedder(), source_of(text), tmp_path / "whole.h5")
     interruption[0] = calls[0] + call if call < 0 else call  # the last ones close the file
     calls[0] = 0
@@ -430,7 +430,7 @@ def test_sentences_of_as_many_words_as_layers_are_not_taken_for_words(
 
 
 def test_progress_tells_sentences_words_and_time(text: Path, tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[BulkProgress] = []
     summary = embed_files(
         small_embedder(), source_of(text), tmp_path / "out.npz", report=told.append
     )
@@ -450,8 +450,8 @@ def test_progress_is_told_before_the_first_part_is_done(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline, "TOKENS_PER_PART", 1 << 15)
-    monkeypatch.setattr("elmokit.embedder.SENTENCES_PER_BATCH", 10)
-    told: list[Progress] = []
+    monkeypatch.setattr("elmokit.inference.embedder.SENTENCES_PER_BATCH", 10)
+    told: list[BulkProgress] = []
     embed_files(small_embedder(), source_of(text), tmp_path / "out.npz", report=told.append)
     assert len(told) > 5
     assert told[0].sentences == 10
@@ -482,7 +482,7 @@ def test_a_full_disk_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
     assert summary.sentences == 81
 
 
-def at_the_end(text: Path, then: Callable[[], object]) -> Callable[[Progress], None]:
+def at_the_end(text: Path, then: Callable[[], object]) -> Callable[[BulkProgress], None]:
     """Do something when all of a text is read."""
     size = text.stat().st_size
     return lambda progress: then() if progress.position == size else None  # type: ignore[func-returns-value]
@@ -506,7 +506,7 @@ def test_an_output_that_appears_while_it_is_assembled_is_not_replaced(
     monkeypatch.setattr(pipeline, "ITEMS_BETWEEN_REPORTS", 5)
     output = tmp_path / "out.npz"
 
-    def appear(progress: Progress) -> None:
+    def appear(progress: BulkProgress) -> None:
         if progress.written == 5:
             output.write_text("of another")
 
@@ -539,7 +539,7 @@ def test_ctrl_c_while_parts_are_removed_says_that_the_output_is_whole(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "out.npz"
-    monkeypatch.setattr(spool_module, "remove_doomed", interrupt)
+    monkeypatch.setattr(spool_module, "empty_trash", interrupt)
     with pytest.raises(StoppedError, match=r"stopped; .*out\.npz is whole$"):
         embed_files(small_embedder(), source_of(text), output)
     monkeypatch.undo()

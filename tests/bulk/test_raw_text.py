@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from elmokit.bulk.raw_text import GLUED
+from elmokit.bulk.inputs import GLUED
 
 
 @pytest.mark.parametrize("text", ["Well, then", "no way! he said", "the end.", "so it ends.  "])

@@ -16,18 +16,22 @@ from small_models import small_bilm
 from elmokit import Embedder
 from elmokit.bulk import pipeline
 from elmokit.bulk import ray as engine
-from elmokit.bulk import shards as shards_module
-from elmokit.bulk.arrivals import Arrivals
+from elmokit.bulk import ray as shards_module
 from elmokit.bulk.inputs import InputSettings, open_input
-from elmokit.bulk.job import described, facts_of
-from elmokit.bulk.outputs import how_to_go_on
-from elmokit.bulk.parts import PartFolder, PartKey, PartWriter
-from elmokit.bulk.pipeline import VectorSettings, embed_files
-from elmokit.bulk.shards import shards_of, with_first_rows
+from elmokit.bulk.pipeline import described, embed_files, facts_of, resume_hint
+from elmokit.bulk.ray import (
+    PartCollector,
+    PartFolder,
+    PartKey,
+    PartWriter,
+    shards_of,
+    with_first_rows,
+)
 from elmokit.bulk.spool import Spool
-from elmokit.cached_embedder import CachedEmbedder
 from elmokit.errors import InputError, StoppedError
-from elmokit.formats.vectors import open_vectors, read_vectors
+from elmokit.inference.lookup import CachedEmbedder
+from elmokit.vectors.files import open_vectors, read_vectors
+from elmokit.vectors.items import VectorSettings
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet files need pyarrow")
 
@@ -76,13 +80,13 @@ def ray_facts(model, source, settings):
     return facts_of(model, source, settings, engine.worker_facts(settings))
 
 
-def run_by_hand(model, source, output, settings) -> Arrivals:
+def run_by_hand(model, source, output, settings) -> PartCollector:
     """What Ray does with the shards and the writers, one after another, in any order."""
     facts = ray_facts(model, source, settings)
     spool = Spool(output, facts, pooled=False)
     spool.begin(resume=False, force=False)
     parts = PartFolder(spool.folder)
-    arrivals = Arrivals(parts, parts.begin(), source.position()[1], None)
+    arrivals = PartCollector(parts, parts.begin(), source.position()[1], None)
     shards = shards_of(source, TOKENS)
     if source.settings.keep is None:
         shards = with_first_rows(shards, [shard.rows() for shard in shards[:-1]])
@@ -234,7 +238,7 @@ def test_finished_parts_are_found_again_by_the_same_run_alone(tmp_path):
 def test_what_is_kept_is_told_when_a_run_ends_early(tmp_path):
     folder = tmp_path / "out.parts"
     folder.mkdir()
-    kept = how_to_go_on(folder, "1,234 sentences are")
+    kept = resume_hint(folder, "1,234 sentences are")
     assert kept == f"1,234 sentences are in {folder}; to go on, run the same command with --resume"
     interrupted = engine.stopped(KeyboardInterrupt(), kept)
     assert isinstance(interrupted, StoppedError)
@@ -242,7 +246,7 @@ def test_what_is_kept_is_told_when_a_run_ends_early(tmp_path):
     lost = engine.stopped(RuntimeError("trace\n  of calls\nno machine is left\n"), kept)
     assert str(lost) == f"Ray gave up (no machine is left); {kept}"
     folder.rmdir()
-    assert how_to_go_on(folder).startswith("nothing was done yet")
+    assert resume_hint(folder).startswith("nothing was done yet")
 
 
 class OneProcess:
@@ -331,7 +335,7 @@ def test_ctrl_c_at_any_step_says_how_to_go_on(tmp_path, one_process, monkeypatch
 
     files = write_text(tmp_path)
     for number, (owner, step) in enumerate(
-        [(PartFolder, "begin"), (Arrivals, "check_whole"), (PartFolder, "publish")]
+        [(PartFolder, "begin"), (PartCollector, "check_whole"), (PartFolder, "publish")]
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, step, interrupt)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmokit.bulk.ray_cluster import connected, data_settings, worker_count
+from elmokit.bulk.ray import connected, data_settings, worker_count
 from elmokit.errors import InputError
 
 

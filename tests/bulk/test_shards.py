@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from elmokit.bulk import shards
+from elmokit.bulk import ray as shards
 from elmokit.bulk.inputs import InputSettings, open_input
-from elmokit.bulk.parts import PartKey
-from elmokit.bulk.shards import shards_of, with_first_rows
+from elmokit.bulk.ray import PartKey, shards_of, with_first_rows
 from elmokit.errors import InputError
 
 LINES = [f"sentence number {number}" for number in range(9)]  # three words, two markers each

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmokit.bulk.inputs import Place, Record
+from elmokit.bulk.inputs import Record, RecordPlace
 from elmokit.bulk.spool import End, Finished, Part, Spool, save_array
 from elmokit.errors import FormatError, InputError
-from elmokit.word_cache import KnownWords
+from elmokit.inference.token_vectors import KnownWords
 
 NEW = KnownWords(["a"], np.ones((1, 2), dtype=np.float32))
 FACTS = {"model": "a", "state": ("zero", 2)}
@@ -18,7 +18,7 @@ FACTS = {"model": "a", "state": ("zero", 2)}
 
 def part(number: int, *sentences: str) -> Part:
     records = [
-        Record(sentence.split(), Place(0, number * 10 + row), row)
+        Record(sentence.split(), RecordPlace(0, number * 10 + row), row)
         for row, sentence in enumerate(sentences)
     ]
     return Part(number, records, End(records[-1].place, 1), 100 * number)
@@ -66,7 +66,7 @@ def test_resuming_finds_what_is_finished(spool: Spool, tmp_path: Path) -> None:
     spool.write(part(1, "b"), arrays(1), {"sentences": 2}, NEW, {"cell": np.ones(3)})
     again = Spool(tmp_path / "out.h5", FACTS, pooled=False)
     assert again.begin(resume=True, force=False) == Finished(
-        2, End(Place(0, 10), 1), 100, {"sentences": 2}
+        2, End(RecordPlace(0, 10), 1), 100, {"sentences": 2}
     )
     state = again.state(1)
     assert state is not None
@@ -129,7 +129,7 @@ def test_leftovers_of_a_killed_process_are_removed(spool: Spool, tmp_path: Path)
     kept = tmp_path / ".tmp-01234567-another-out.h5"
     kept.write_text("of another output")
     spool.write(part(0, "a"), arrays(1), {}, NEW)
-    for name in ("out.h5", "out.h5.index", "out.h5.parts"):
+    for name in ("out.h5", "out.h5.parts"):
         (tmp_path / f".tmp-01234567-{name}").write_text("left over")
     (spool.folder / ".tmp-01234567-part-00000001").mkdir()
     assert spool.begin(resume=True, force=False).parts == 1

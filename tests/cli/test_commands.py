@@ -14,8 +14,8 @@ from closeness import assert_close
 from small_models import small_bilm
 
 from elmokit import Embedder
-from elmokit.conversion import write_pair
 from elmokit.formats.allennlp import read_cached_vocabulary
+from elmokit.formats.convert import write_pair
 from elmokit.formats.native import SavedModel, write_model
 
 
@@ -140,7 +140,7 @@ def test_words_are_cached_as_allennlp_does(elmo, model, tmp_path):
     assert code == 1
     assert "give a vocabulary" in err
     assert elmo(*arguments, "--vocabulary", str(words))[0] == 0
-    vectors = Embedder.load(model).embed([["bank", "river"]], layer=0)[0]
+    vectors = Embedder.load(model).embed([["bank", "river"]], layers=0)[0]
     cached = read_cached_vocabulary(cache).numpy()
     assert cached.shape == (3, 6)
     assert_close(cached[1:], vectors[:, :6])
@@ -180,7 +180,7 @@ def test_an_interrupt_ends_with_130(elmo, model, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmokit.formats.models.describe", interrupted)
+    monkeypatch.setattr("elmokit.formats.find.describe", interrupted)
     code, _, err = elmo("info", model)
     assert code == 130
     assert err == "\nelmo: interrupted; no half-written file is left\n"
@@ -191,7 +191,7 @@ def test_an_interrupted_download_says_that_it_continues(elmo, monkeypatch):
         progress(5, 10)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmokit.formats.published.download", interrupted)
+    monkeypatch.setattr("elmokit.formats.find.download", interrupted)
     code, _, err = elmo("download", "small")
     assert code == 130
     assert "run again the download continues" in err

@@ -16,8 +16,8 @@ from small_models import small_embedder
 from elmokit import Embedder
 from elmokit.formats.mixes import write_mix
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.formats.vectors import read_vectors
 from elmokit.model.scalar_mix import ScalarMix
+from elmokit.vectors.files import read_vectors
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_embed_takes_a_layer(elmo, model, tmp_path, layers):
     )
     assert code == 0
     layer = int(layers) if layers.isdecimal() else layers
-    expected = Embedder.load(model).embed([["A", "bank"]], layer=layer)[0]
+    expected = Embedder.load(model).embed([["A", "bank"]], layers=layer)[0]
     assert_close(np.load(output)["0"], expected)
 
 
@@ -156,7 +156,7 @@ def test_embed_names_the_layers_there_are(elmo, model, tmp_path):
     output = str(tmp_path / "out.npz")
     code, _, err = elmo("embed", str(text), "-o", output, "--model", model, "--layers", "9")
     assert code == 1
-    assert err == "elmo: layers is '9'; use one of all, average, top, 0, 1, 2, or a mix\n"
+    assert err == "elmo: layers is '9'; use 'average', 'top', 'all', 0 to 2, or a mix\n"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(elmo, model, tmp_path):
@@ -198,7 +198,8 @@ def test_a_column_is_embedded_and_another_kept(elmo, model, tmp_path):
     command = ["embed", str(table), "-o", str(output), "--model", model]
     code, _, err = elmo(*command)
     assert code == 1
-    assert "('id', 'review'); say which to read (--column)" in err
+    assert "line 1: " in err
+    assert "'id', 'review'; name it (--text-column)" in err
     assert elmo(*command, "--column", "review", "--keep", "id")[0] == 0
     assert [(item.id, item.sentence) for item in read_vectors(output)] == [
         ("x7", "A good bank"),
@@ -275,7 +276,7 @@ def test_a_mix_is_named_after_layers(elmo, model, tmp_path):
     assert code == 2
     assert "--layers mix FILE" in err
     assert elmo(*command, str(mix))[0] == 0
-    expected = Embedder.load(model).embed([["A", "bank"]], layer=learnt)[0]
+    expected = Embedder.load(model).embed([["A", "bank"]], layers=learnt)[0]
     assert_close(np.load(output)["0"], expected)
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from small_language_models import write_language_model
 
-from elmokit.language_model import LanguageModel
+from elmokit.inference.language_model import LanguageModel
 
 SENTENCES = [["the", "cat", "sat"], ["the", "aardvark"], ["on", "the", "mat", "."]]
 

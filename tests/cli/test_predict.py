@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small_language_models import WORDS, write_language_model
 
-from elmokit.language_model import LanguageModel
+from elmokit.inference.language_model import LanguageModel
 from elmokit.text.vocabulary import Vocabulary
 
 

@@ -9,7 +9,7 @@ from small_language_models import write_language_model
 from small_models import small_bilm
 from static.small_vectors import small_vectors
 
-from elmokit.conversion import write_pair
+from elmokit.formats.convert import write_pair
 from elmokit.formats.native import SavedModel, write_model
 
 ROWS = ["layer 0 (static)", "layer 1", "layer 2 (top)", "average"]

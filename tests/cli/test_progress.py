@@ -7,7 +7,13 @@ import time
 import pytest
 
 from elmokit.cli import say
-from elmokit.cli.progress import Bytes, Embedded, Passes, Sentences
+from elmokit.cli.progress import (
+    DownloadProgress,
+    EmbeddingProgress,
+    Passes,
+    ScoringProgress,
+    duration,
+)
 
 
 class Terminal(io.StringIO):
@@ -16,12 +22,12 @@ class Terminal(io.StringIO):
 
 
 def test_a_line_says_how_much_how_fast_and_how_long():
-    progress = Sentences("embedding")
+    progress = ScoringProgress("embedding")
     assert (
         progress.describe(50, 200, 10.0)
         == "50 sentences of 200 sentences, 5 sentences/s, 30 s left"
     )
-    assert Bytes("fetching").describe(3_000_000, None, 2.0) == "3.0 MB, 1.5 MB/s"
+    assert DownloadProgress("fetching").describe(3_000_000, None, 2.0) == "3.0 MB, 1.5 MB/s"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,7 @@ def test_a_terminal_is_renewed_and_a_log_gets_lines(monkeypatch, stream, start):
     monkeypatch.setattr("sys.stderr", stream)
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    with Bytes("fetching") as progress:
+    with DownloadProgress("fetching") as progress:
         progress(1_000_000, 2_000_000)
     assert stream.getvalue().startswith(start)
     assert stream.getvalue().endswith("\n")
@@ -50,7 +56,7 @@ def test_the_end_is_shown_where_the_beginning_was(monkeypatch):
     monkeypatch.setattr("sys.stderr", Terminal())
     clock = iter([0.0, 20.0, 20.0, 20.0, 20.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    with Sentences("scoring") as progress:
+    with ScoringProgress("scoring") as progress:
         progress(1, 4)
         progress(4, 4)
     assert "4 sentences of 4" in sys.stderr.getvalue()
@@ -71,16 +77,16 @@ def test_another_pass_begins_with_a_rate_of_its_own(monkeypatch):
 
 
 def test_one_thing_is_no_plural():
-    assert Sentences("scoring").describe(1, None, 1.0) == "1 sentence, 1 sentence/s"
+    assert ScoringProgress("scoring").describe(1, None, 1.0) == "1 sentence, 1 sentence/s"
 
 
 def test_no_time_is_told_before_there_is_a_rate():
-    assert "left" not in Bytes("fetching").describe(1_000_000, 3_000_000, 1.0)
+    assert "left" not in DownloadProgress("fetching").describe(1_000_000, 3_000_000, 1.0)
 
 
 def test_embedding_shows_itself_soon_though_the_first_batch_takes_long(monkeypatch, capsys):
     monkeypatch.setattr("elmokit.cli.progress.SECONDS_BEFORE_FIRST_LINE", 0.01)
-    with Embedded("embedding"):
+    with EmbeddingProgress("embedding"):
         time.sleep(0.3)
     assert capsys.readouterr().err == "embedding: the first sentences are being computed\n"
 
@@ -88,6 +94,14 @@ def test_embedding_shows_itself_soon_though_the_first_batch_takes_long(monkeypat
 def test_quiet_shows_nothing(monkeypatch, capsys):
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    with Bytes("fetching", quiet=True) as progress:
+    with DownloadProgress("fetching", quiet=True) as progress:
         progress(1, 2)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.2, "0 s"), (99, "99 s"), (110, "1.8 min"), (3000, "50 min"), (6000, "1.7 h")],
+)
+def test_time_is_shown_in_the_unit_that_suits_it(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown

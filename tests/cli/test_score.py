@@ -11,7 +11,7 @@ from small_language_models import write_language_model
 from small_models import small_bilm
 
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.language_model import LanguageModel
+from elmokit.inference.language_model import LanguageModel
 
 LINES = ["the cat sat", "", "the aardvark"]
 

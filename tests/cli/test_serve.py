@@ -15,8 +15,8 @@ import pytest
 from small_language_models import write_language_model
 
 from elmokit.cli.serve import announce
-from elmokit.service.limits import Limits
-from elmokit.service.listening import address_of, is_everywhere, listen
+from elmokit.service.middleware import Limits
+from elmokit.service.server import is_everywhere, listen, url_of
 
 KEY = "correct-horse-battery"
 WORD = "xylophone-of-mine"
@@ -99,7 +99,7 @@ def test_on_all_addresses_it_names_one_to_open(capsys):
     listener = listen("0.0.0.0", 0)
     port = listener.getsockname()[1]
     assert is_everywhere(listener)
-    assert address_of(listener, "0.0.0.0") == f"http://127.0.0.1:{port}/"
+    assert url_of(listener, "0.0.0.0") == f"http://127.0.0.1:{port}/"
     listener.close()
     announce("http://127.0.0.1:1/", SimpleNamespace(name="small"), everywhere=True)
     out = capsys.readouterr().out
@@ -122,7 +122,7 @@ def test_an_interrupt_before_it_serves_is_no_error(elmo, monkeypatch):
     def interrupted(host, port):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmokit.service.listening.listen", interrupted)
+    monkeypatch.setattr("elmokit.service.server.listen", interrupted)
     assert elmo("serve") == (0, "", "elmo: stopped before it was ready\n")
 
 

@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from static.small_vectors import WORDS, random_sentences, small_vectors
-
-from elmokit.static.vectors import StaticVectors
+from static.small_vectors import random_sentences, small_vectors
 
 
 @pytest.fixture
@@ -132,24 +130,6 @@ def test_every_flag_of_training_reaches_the_library(elmo, text, tmp_path, monkey
     assert seen["corpus"].errors == "replace"
 
 
-def test_vectors_are_converted(elmo, vectors, tmp_path):
-    output = str(tmp_path / "v.bin")
-    assert elmo("static", "convert", vectors, output)[1] == f"{output}: 7 words, vectors of 3\n"
-    assert StaticVectors.load(output).words == WORDS
-    code, _, err = elmo("static", "convert", vectors, output)
-    assert code == 1
-    assert "is there already" in err
-    flags = ["--to", "glove", "--words", "2", "--force"]
-    assert elmo("static", "convert", vectors, output, *flags)[0] == 0
-    assert Path(output).read_text().splitlines() == ["king 1.0 0.0 1.0", "queen 0.0 1.0 1.0"]
-
-
-def test_a_name_of_no_format_is_refused_before_reading(elmo):
-    code, _, err = elmo("static", "convert", "nowhere.txt", "v.npy")
-    assert code == 1
-    assert err.startswith("elmo: v.npy: give a name that ends in one of")
-
-
 def test_without_a_file_the_bundled_vectors_are_asked(elmo, tmp_path, monkeypatch):
     monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
     small_vectors().save(tmp_path / "english-small-word2vec" / "vectors.safetensors")
@@ -168,6 +148,7 @@ def test_without_a_file_the_bundled_vectors_are_asked(elmo, tmp_path, monkeypatc
         ["train", "a"],
         ["pairs", "a", "--window", "0"],
         ["neighbourz", "a"],
+        ["convert", "a.txt", "a.bin"],
     ],
 )
 def test_wrong_usage_ends_with_2(elmo, arguments):

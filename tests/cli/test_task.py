@@ -20,7 +20,7 @@ from tasks.small_tasks import (
     write_examples,
 )
 
-from elmokit.cli.task_progress import Shown
+from elmokit.cli.task import TaskDisplay
 
 Elmo = Callable[..., tuple[int, str, str]]
 QUICK = FAST | {"training.epochs": 2}
@@ -64,7 +64,7 @@ def spam(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a task that has learnt."""
     from tasks.small_tasks import train
 
-    from elmokit.tasks.bilm_reference import BilmReference
+    from elmokit.tasks.trained import BilmReference
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         draw_nothing(monkeypatch)
@@ -176,7 +176,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
     elmo(*arguments, "-o", "whole")
     with monkeypatch.context() as interrupted:
         watcher = Interrupting(2, 2, lambda: signal.raise_signal(signal.SIGINT))
-        interrupted.setattr(Shown, "step", lambda self, report: watcher.step(report))
+        interrupted.setattr(TaskDisplay, "step", lambda self, report: watcher.step(report))
         code, out, err = elmo(*arguments, "-o", "cut")
     assert (code, out) == (130, "")
     assert err.count("\n") == 1

@@ -8,7 +8,7 @@ import pytest
 from tasks.small_reading import QUICK, paragraph, train_reader, write_questions, write_squad
 from tasks.small_tasks import draw_nothing, write_bilm
 
-from elmokit.tasks.bilm_reference import BilmReference
+from elmokit.tasks.trained import BilmReference
 
 Elmo = Callable[..., tuple[int, str, str]]
 TEXT = "we see $$$ at it\nMOTHER was on the go\n"

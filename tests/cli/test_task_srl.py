@@ -9,7 +9,7 @@ import pytest
 from tasks.small_srl import LEARNING, train_srl, write_roles
 from tasks.small_tasks import draw_nothing, train, write_bilm
 
-from elmokit.tasks.bilm_reference import BilmReference
+from elmokit.tasks.trained import BilmReference
 
 Elmo = Callable[..., tuple[int, str, str]]
 

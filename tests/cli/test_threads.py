@@ -9,7 +9,7 @@ import click
 import pytest
 
 from elmokit.cli import elmo as all_commands
-from elmokit.threads import WAITING, WAITING_CHOSEN
+from elmokit.system import WAITING, WAITING_CHOSEN
 
 COMPUTE_NOTHING = {"download", "info", "vocabulary"} | {
     f"static {name}"

@@ -85,7 +85,7 @@ def test_help_has_examples():
 def test_counting_words_imports_no_torch(text):
     program = (
         "import sys\n"
-        "from elmokit.cli.vocabulary import vocabulary\n"
+        "from elmokit.cli.pretrain import vocabulary\n"
         "vocabulary(['text.txt', '-o', 'v.txt'], standalone_mode=False)\n"
         "sys.exit('torch' in sys.modules)\n"
     )

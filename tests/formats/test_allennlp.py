@@ -14,7 +14,7 @@ from torch import Tensor
 from elmokit.config import ModelConfig, WordEncoderConfig
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats import allennlp
-from elmokit.formats.shapes import expected_shapes
+from elmokit.formats.native import expected_shapes
 from elmokit.model.bilm import BiLM
 
 GOLDEN = Path(__file__).resolve().parents[2].parent / "shared" / "data"

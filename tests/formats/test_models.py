@@ -6,9 +6,9 @@ import pytest
 from small_models import small_bilm
 
 from elmokit.config import WordEncoderConfig
-from elmokit.conversion import write_pair
 from elmokit.errors import InputError
-from elmokit.formats.models import describe, read_model
+from elmokit.formats.convert import write_pair
+from elmokit.formats.find import describe, read_model
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.text.vocabulary import Vocabulary, write_vocabulary
 
@@ -78,7 +78,7 @@ def test_the_name_of_a_published_model_fetches_it(pair, monkeypatch):
         asked.append(name)
         return pair / "options.json", pair / "weights.hdf5"
 
-    monkeypatch.setattr("elmokit.formats.models.download", download)
+    monkeypatch.setattr("elmokit.formats.find.download", download)
     monkeypatch.chdir(pair)
     assert read_model("small").config == small_bilm().config
     assert asked == ["small"]

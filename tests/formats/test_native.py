@@ -14,8 +14,7 @@ from torch import Tensor
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import FormatError, InputError
-from elmokit.formats.native import SavedModel, is_native, read_model, write_model
-from elmokit.formats.shapes import expected_shapes
+from elmokit.formats.native import SavedModel, expected_shapes, is_native, read_model, write_model
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import Vocabulary
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import CutShortError, FetchError, InputError
-from elmokit.formats import published
-from elmokit.formats.fetch import cache_path
-from elmokit.formats.published import PUBLISHED_MODELS, download, find_published
+from elmokit.formats import find as published
+from elmokit.formats.find import PUBLISHED_MODELS, download, find_published
+from elmokit.io.fetch import cache_path
 
 REAL_HOSTS = published.HOSTS
 NOBODY = "http://127.0.0.1:9/models"  # the discard port, where nothing listens

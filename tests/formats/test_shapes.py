@@ -8,9 +8,14 @@ import torch
 from small_models import small_bilm, small_config
 
 from elmokit.config import WordEncoderConfig
-from elmokit.errors import FormatError, InputError
-from elmokit.formats.native import SavedModel, read_model, write_model
-from elmokit.formats.shapes import expected_shapes, state_dict_misfit
+from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.formats.native import (
+    SavedModel,
+    expected_shapes,
+    read_model,
+    state_dict_misfit,
+    write_model,
+)
 from elmokit.model.bilm import BiLM
 from elmokit.model.softmax import AdaptiveSoftmax
 from elmokit.text.vocabulary import Vocabulary
@@ -36,6 +41,13 @@ def test_shapes_are_those_of_the_state_dict(changes: dict[str, Any]) -> None:
     found = {name: tuple(value.shape) for name, value in state_dict.items()}
     assert found == expected_shapes(config)
     assert state_dict_misfit(state_dict, config) == ""
+
+
+def test_model_of_more_numbers_than_there_can_be_is_one_line() -> None:
+    with pytest.raises(ConfigError, match="too large") as error:
+        expected_shapes(small_config(cell_size=2**60))
+
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("changes", SOFTMAXES.values(), ids=SOFTMAXES.keys())

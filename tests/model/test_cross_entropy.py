@@ -7,8 +7,8 @@ import torch
 from closeness import EXACT, assert_close
 from torch import Tensor
 
-from elmokit.model import cross_entropy as module
-from elmokit.model.cross_entropy import chunks, cross_entropy, log_likelihood
+from elmokit.model import softmax as module
+from elmokit.model.softmax import chunks, cross_entropy, log_likelihood
 
 BFLOAT16_ERROR = 0.05
 """Of a gradient, relative to its largest value."""

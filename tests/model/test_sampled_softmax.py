@@ -11,13 +11,13 @@ from closeness import EXACT, assert_close
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmokit.model.sampled_softmax import (
+from elmokit.model.softmax import (
     Candidates,
+    Softmax,
     draw_candidates,
     log_expected_counts,
     sampled_loss,
 )
-from elmokit.model.softmax import Softmax
 
 STANDARD_ERRORS = 4.5
 """How far a mean of random numbers may stray; with these seeds it does not."""

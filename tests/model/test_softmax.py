@@ -7,7 +7,7 @@ import torch
 from closeness import EXACT, assert_close
 from torch import Tensor
 
-from elmokit.model import cross_entropy
+from elmokit.model import softmax as cross_entropy
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
 
 WORDS, SIZE = 12, 8

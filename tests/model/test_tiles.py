@@ -7,8 +7,9 @@ import sys
 import pytest
 import torch
 
-from elmokit.model import products, tiles
-from elmokit.model.tiles import (
+from elmokit.model import products
+from elmokit.model import products as tiles
+from elmokit.model.products import (
     FEATURES,
     INSTRUCTIONS,
     TILE_SIZES,

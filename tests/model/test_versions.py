@@ -10,7 +10,7 @@ from small_models import small_bilm
 
 from elmokit import Elmo, Embedder, batch_to_ids
 from elmokit.config import WordEncoderConfig
-from elmokit.model.versions import track_writes, version_of
+from elmokit.model.weights import track_writes, version_of
 
 IDS = batch_to_ids([["a", "b"], ["c"]])
 

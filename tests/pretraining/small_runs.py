@@ -17,11 +17,11 @@ import pytest
 import torch
 from closeness import assert_close
 
-from elmokit.formats.checkpoints import Checkpoint, Checkpoints
-from elmokit.formats.metrics_log import METRICS, read_metrics
-from elmokit.pretraining import pretrain as run_module
+from elmokit.jobs.checkpoints import Checkpoint, Checkpoints
+from elmokit.jobs.metrics import METRICS, read_metrics
+from elmokit.pretraining import run as run_module
 from elmokit.pretraining.config import PretrainConfig, read_run
-from elmokit.pretraining.pretrain import Result, pretrain
+from elmokit.pretraining.run import Result, pretrain
 
 Settings = Mapping[str, Any]
 
@@ -173,7 +173,7 @@ def assert_near(one: Path, other: Path) -> None:
 
 PROCESSES = multiprocessing.get_context("forkserver")  # what takes long is imported once for all
 PROCESSES.set_forkserver_preload(
-    ["pytest", "torch._dynamo", "elmokit.cli", "elmokit.pretraining.finetuning"]
+    ["pytest", "torch._dynamo", "elmokit.cli", "elmokit.pretraining.run"]
 )
 
 

@@ -21,14 +21,14 @@ from elmokit.pretraining.batches import (
     BACKWARD,
     FORWARD,
     Batch,
-    Reader,
+    BatchReader,
     SentenceReader,
     Side,
     StreamReader,
-    Words,
+    WordReader,
 )
 from elmokit.pretraining.config import CorpusConfig, PretrainConfig, TrainingConfig
-from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.text.vocabulary import Vocabulary
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -36,7 +36,7 @@ BEGIN_WORD, END_WORD = 259, 260
 MARKS = {257: BEGIN, 258: END}
 
 VOCABULARY = Vocabulary([BEGIN, END, UNKNOWN, "the", "cat", "sat", "w1", "w2", "w3", "w5", "w7"])
-READERS: dict[str, type[Reader]] = {"stream": StreamReader, "sentence": SentenceReader}
+READERS: dict[str, type[BatchReader]] = {"stream": StreamReader, "sentence": SentenceReader}
 WAYS: list[dict[str, Any]] = [
     {"mode": "stream"},
     {"mode": "stream", "reset_state": 0.4},
@@ -62,7 +62,7 @@ TEXT = [*varied_text(), ("은행", "é"), ("the", "cat", "sat", "on", "the", "ma
 
 def words_of(
     folder: Path, sentences: Sequence[Sentence], encoder: EncoderConfig = ENCODER
-) -> Words:
+) -> WordReader:
     """Sentences in two files, prepared."""
     files = [folder / "first.txt", folder / "second.txt"]
     half = len(sentences) // 2
@@ -70,11 +70,11 @@ def words_of(
         path.write_text("".join(" ".join(words) + "\n" for words in part), encoding="utf-8")
     cache = folder / "cache"
     corpus = prepare_corpus(files, tokenizer="whitespace", cache=cache, processes=1)
-    return Words.of(corpus, VOCABULARY, encoder)
+    return WordReader.of(corpus, VOCABULARY, encoder)
 
 
 @pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Words:
+def words(tmp_path_factory: pytest.TempPathFactory) -> WordReader:
     return words_of(tmp_path_factory.mktemp("corpus"), TEXT)
 
 
@@ -87,7 +87,7 @@ def run_of(block_words: int = 12, **training: Any) -> PretrainConfig:
     )
 
 
-def whole(reader: Reader, start: int, count: int) -> list[Batch]:
+def whole(reader: BatchReader, start: int, count: int) -> list[Batch]:
     """Batches of a reader that has all rows in one part."""
     found = []
     for parts in islice(reader.batches(start), count):
@@ -188,7 +188,7 @@ def flat(batch: Batch) -> list[Tensor]:
 @pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
 @pytest.mark.parametrize(("rows", "block_words"), [(1, 12), (4, 12), (5, 1), (3, 1000), (8, 30)])
 def test_rows_together_read_the_whole_text_once_in_every_epoch(
-    words: Words, rows: int, block_words: int, direction: int
+    words: WordReader, rows: int, block_words: int, direction: int
 ) -> None:
     reader = StreamReader(words, run_of(block_words, rows=rows))
     lengths = [
@@ -222,7 +222,7 @@ def test_one_sentence_is_read_as_the_original_reads_it(tmp_path: Path) -> None:
     ]
 
 
-def test_closing_marker_is_no_input(words: Words) -> None:
+def test_closing_marker_is_no_input(words: WordReader) -> None:
     for batch in whole(StreamReader(words, run_of()), 0, 20):
         inputs = [
             {word for row in rows_of(batch, side) for word in row.inputs}
@@ -247,7 +247,7 @@ def test_long_word_is_cut_as_the_models_read_it(tmp_path: Path) -> None:
     assert batch.words.shape == (4, 50)
 
 
-def test_batch_begins_where_the_one_before_ended(words: Words) -> None:
+def test_batch_begins_where_the_one_before_ended(words: WordReader) -> None:
     reader = StreamReader(words, run_of())
     for direction in (FORWARD, BACKWARD):
         opening = (BEGIN, END)[direction]
@@ -259,7 +259,7 @@ def test_batch_begins_where_the_one_before_ended(words: Words) -> None:
                 assert row.targets[-1] == (closing if word == opening else known(word))
 
 
-def test_sentences_of_a_block_keep_their_order(words: Words) -> None:
+def test_sentences_of_a_block_keep_their_order(words: WordReader) -> None:
     reader = StreamReader(words, run_of(block_words=20, rows=1))
     targets = sum(len(sentence) + 1 for sentence in TEXT)
     (stream,) = streams_of(whole(reader, 0, targets // 5), FORWARD)
@@ -270,7 +270,7 @@ def test_sentences_of_a_block_keep_their_order(words: Words) -> None:
     assert len(places) / 2 < in_order < len(places) - 5
 
 
-def test_directions_epochs_and_seeds_have_orders_of_their_own(words: Words) -> None:
+def test_directions_epochs_and_seeds_have_orders_of_their_own(words: WordReader) -> None:
     def order(direction: int, epoch: int, seed: int) -> list[list[int]]:
         reader = StreamReader(words, run_of(rows=1, seed=seed))
         return reader.share(direction, 0, epoch).tolist()
@@ -286,7 +286,7 @@ def test_directions_epochs_and_seeds_have_orders_of_their_own(words: Words) -> N
         assert one not in orders[:number]
 
 
-def test_batch_names_each_word_once_markers_first(words: Words) -> None:
+def test_batch_names_each_word_once_markers_first(words: WordReader) -> None:
     for batch in whole(StreamReader(words, run_of()), 0, 20):
         found = spelled(batch)
         assert found[:2] == [BEGIN, END]
@@ -303,14 +303,16 @@ def test_batch_without_a_border_has_its_words_right(tmp_path: Path) -> None:
     assert rows_of(batch, batch.backward)[0].inputs == list(text[::-1][9:19])
 
 
-def test_every_sentence_is_carried_into_unless_told_otherwise(words: Words) -> None:
+def test_every_sentence_is_carried_into_unless_told_otherwise(words: WordReader) -> None:
     (batch,) = whole(StreamReader(words, run_of()), 0, 1)
     assert batch.forward.carried is None
     assert batch.backward.carried is None
 
 
 @pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
-def test_some_sentences_are_read_from_zeros_each_in_its_share(words: Words, direction: int) -> None:
+def test_some_sentences_are_read_from_zeros_each_in_its_share(
+    words: WordReader, direction: int
+) -> None:
     batches = whole(StreamReader(words, run_of(reset_state=0.4)), 0, 400)
     rows = streams_of(batches, direction)
     opening = (BEGIN, END)[direction]
@@ -329,7 +331,7 @@ def test_some_sentences_are_read_from_zeros_each_in_its_share(words: Words, dire
     )
 
 
-def test_directions_batches_and_seeds_have_zeros_of_their_own(words: Words) -> None:
+def test_directions_batches_and_seeds_have_zeros_of_their_own(words: WordReader) -> None:
     drawn = []
     for seed in (1, 2):
         reader = StreamReader(words, run_of(reset_state=0.5, seed=seed))
@@ -337,7 +339,7 @@ def test_directions_batches_and_seeds_have_zeros_of_their_own(words: Words) -> N
     assert len(set(drawn)) == len(drawn) == 8
 
 
-def test_targets_are_counted(words: Words) -> None:
+def test_targets_are_counted(words: WordReader) -> None:
     reader = StreamReader(words, run_of())
     in_text = sum(len(sentence) + 1 for sentence in TEXT)
     assert reader.batches_per_epoch == pytest.approx(in_text / 20)
@@ -357,7 +359,7 @@ def test_targets_are_counted(words: Words) -> None:
     way=st.sampled_from(WAYS),
 )
 def test_batch_is_the_same_read_from_the_start_or_sought(
-    words: Words, seed: int, rows: int, unroll: int, start: int, way: dict[str, Any]
+    words: WordReader, seed: int, rows: int, unroll: int, start: int, way: dict[str, Any]
 ) -> None:
     config = run_of(seed=seed, rows=rows, unroll=unroll, **way)
     kind = READERS[way["mode"]]
@@ -365,7 +367,7 @@ def test_batch_is_the_same_read_from_the_start_or_sought(
     assert_same_batches(whole(kind(words, config), start, 3), from_the_start)
 
 
-def test_reader_gives_the_same_batches_again(words: Words) -> None:
+def test_reader_gives_the_same_batches_again(words: WordReader) -> None:
     reader = StreamReader(words, run_of())
     late = whole(reader, 100, 3)
     early = whole(reader, 0, 3)
@@ -381,7 +383,7 @@ def test_reader_gives_the_same_batches_again(words: Words) -> None:
     way=st.sampled_from(WAYS),
 )
 def test_rows_are_the_same_however_many_processes_and_parts_share_them(
-    words: Words, seed: int, sharing: tuple[int, int], start: int, way: dict[str, Any]
+    words: WordReader, seed: int, sharing: tuple[int, int], start: int, way: dict[str, Any]
 ) -> None:
     processes, accumulate = sharing
     kind = READERS[way["mode"]]
@@ -406,7 +408,7 @@ def test_rows_are_the_same_however_many_processes_and_parts_share_them(
     assert {part.tokens_in_all for part in parts} == {batch.tokens_in_all}
 
 
-def test_words_of_all_parts_are_estimated_from_one(words: Words) -> None:
+def test_words_of_all_parts_are_estimated_from_one(words: WordReader) -> None:
     config = run_of(rows=12, accumulate=3)
     for parts in islice(StreamReader(words, config, (1, 2)).batches(0), 10):
         for part in parts:
@@ -417,7 +419,7 @@ def test_words_of_all_parts_are_estimated_from_one(words: Words) -> None:
 
 
 @pytest.mark.parametrize("kind", READERS.values())
-def test_rows_that_cannot_be_shared_are_refused(words: Words, kind: type[Reader]) -> None:
+def test_rows_that_cannot_be_shared_are_refused(words: WordReader, kind: type[BatchReader]) -> None:
     with pytest.raises(InputError) as caught:
         kind(words, run_of(rows=6, accumulate=2), (0, 2))
     assert str(caught.value) == (
@@ -462,7 +464,7 @@ def test_word_input_model_reads_rows_of_its_table(tmp_path: Path) -> None:
 # Sentences
 
 
-def sentence_reader(words: Words, **training: Any) -> SentenceReader:
+def sentence_reader(words: WordReader, **training: Any) -> SentenceReader:
     return SentenceReader(words, run_of(mode="sentence", **training))
 
 
@@ -475,7 +477,7 @@ def read_sentences(batch: Batch, direction: int = FORWARD) -> list[Sentence]:
     return found
 
 
-def test_sentence_is_read_at_most_once_in_an_epoch(words: Words) -> None:
+def test_sentence_is_read_at_most_once_in_an_epoch(words: WordReader) -> None:
     reader = sentence_reader(words, rows=4)
     assert reader.batches_per_epoch == len(TEXT) // 4 == 10
     left_over = []
@@ -487,12 +489,12 @@ def test_sentence_is_read_at_most_once_in_an_epoch(words: Words) -> None:
     assert len(set(left_over)) > 1
 
 
-def test_both_directions_read_the_same_sentences(words: Words) -> None:
+def test_both_directions_read_the_same_sentences(words: WordReader) -> None:
     for batch in whole(sentence_reader(words), 0, 10):
         assert read_sentences(batch, FORWARD) == read_sentences(batch, BACKWARD)
 
 
-def test_sentences_of_a_batch_are_packed_longest_first(words: Words) -> None:
+def test_sentences_of_a_batch_are_packed_longest_first(words: WordReader) -> None:
     for batch in whole(sentence_reader(words, rows=7), 0, 12):
         lengths = [len(sentence) + 1 for sentence in read_sentences(batch)]
         assert lengths == sorted(lengths, reverse=True)
@@ -503,7 +505,7 @@ def test_sentences_of_a_batch_are_packed_longest_first(words: Words) -> None:
 
 
 def test_sentences_of_a_batch_are_of_similar_length_and_batches_in_any_order(
-    words: Words, monkeypatch: pytest.MonkeyPatch
+    words: WordReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def waiting(batches: list[Batch]) -> int:
         """Steps in which a row has nothing to read."""
@@ -517,7 +519,9 @@ def test_sentences_of_a_batch_are_of_similar_length_and_batches_in_any_order(
     assert waiting(sorted_together) < waiting(in_any_order) / 2
 
 
-def test_pools_together_hold_every_sentence(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pools_together_hold_every_sentence(
+    words: WordReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "BATCHES_PER_POOL", 3)
     read = [s for batch in whole(sentence_reader(words), 0, 10) for s in read_sentences(batch)]
     assert len(set(read)) == 40

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from small_models import small_bilm
 
-from elmokit.formats.checkpoints import Checkpoint
 from elmokit.formats.native import SavedModel, model_card, read_model, write_model
-from elmokit.prediction import Perplexity
-from elmokit.pretraining.card import training_card
+from elmokit.inference.predictions import Perplexity
+from elmokit.jobs.checkpoints import Checkpoint
 from elmokit.pretraining.config import CorpusConfig, PretrainConfig, TrainingConfig
+from elmokit.pretraining.run import training_card
 from elmokit.text.vocabulary import Vocabulary
 
 PERPLEXITY = Perplexity(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elmokit.config import CharacterEncoderConfig, WordEncoderConfig
+from elmokit.config import CharacterEncoderConfig, WordEncoderConfig, parse_setting
 from elmokit.errors import ConfigError, ElmoError, InputError
 from elmokit.pretraining.config import (
     MAY_CHANGE,
@@ -17,7 +17,6 @@ from elmokit.pretraining.config import (
     TrainingConfig,
     read_run,
 )
-from elmokit.settings import parse_setting
 
 RECIPES = sorted((Path(__file__).parents[2] / "runs").glob("*.toml"))
 

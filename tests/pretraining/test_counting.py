@@ -7,14 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.pretraining import counting
-from elmokit.pretraining.counting import (
-    build_vocabulary,
-    check_falling,
-    write_corpus_vocabulary,
-)
-from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.pretraining import vocabulary as counting
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
+from elmokit.pretraining.vocabulary import build_vocabulary, check_falling, write_corpus_vocabulary
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 quick = settings(max_examples=25, deadline=None, derandomize=True, database=None)

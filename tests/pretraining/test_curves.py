@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.formats.metrics_log import MetricsLog, read_metrics
-from elmokit.pretraining import curves as module
-from elmokit.pretraining.curves import Curve, draw_curves, smoothed
+from elmokit.jobs import metrics as module
+from elmokit.jobs.metrics import Curve, MetricsLog, draw_curves, read_metrics, smoothed
 
 ROOT = Path(module.__file__).parents[2]
 
@@ -193,7 +192,7 @@ def test_missing_matplotlib_is_one_line_that_says_how_to_get_it(
 
 def test_drawing_needs_neither_pyplot_nor_torch(tmp_path: Path) -> None:
     program = (
-        "import sys; from elmokit.pretraining.curves import draw_curves\n"
+        "import sys; from elmokit.jobs.metrics import draw_curves\n"
         "draw_curves([{'step': 1, 'kind': 'train', 'loss_forward': 1.0}], sys.argv[1])\n"
         "print('matplotlib.pyplot' in sys.modules, 'torch' in sys.modules)"
     )

@@ -29,7 +29,7 @@ from pretraining.small_runs import (
     write_text,
 )
 
-from elmokit.formats.checkpoints import Checkpoints
+from elmokit.jobs.checkpoints import Checkpoints
 
 SETTINGS: dict[str, Any] = {
     "training.steps": 15,

@@ -16,7 +16,7 @@ from elmokit.pretraining.config import (
     PretrainConfig,
     TrainingConfig,
 )
-from elmokit.pretraining.finetuning import RECIPE
+from elmokit.pretraining.run import RECIPE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "pretraining.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from pretraining.small_runs import (
 from elmokit import Embedder, LanguageModel
 from elmokit.errors import InputError
 from elmokit.formats.native import SavedModel, read_model
-from elmokit.pretraining.finetuning import Finetuned, finetune, finetuning_run
+from elmokit.pretraining.run import Finetuned, finetune, finetuning_run
 
 KINDS: dict[str, dict[str, Any]] = {
     "characters": {},

@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import nn
 
-from elmokit.pretraining import distributed as module
-from elmokit.pretraining.distributed import Group, join_group
+from elmokit.pretraining import trainer as module
+from elmokit.pretraining.trainer import Group, join_group
 
 ROOT = Path(module.__file__).parents[2]
 
 PROCESS = """
 import json, sys, torch
 from torch import nn
-from elmokit.pretraining.distributed import join_group
+from elmokit.pretraining.trainer import join_group
 
 with join_group("cpu") as group:
     rank = group.rank

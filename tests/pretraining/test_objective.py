@@ -18,21 +18,19 @@ from torch import Tensor
 from elmokit.config import WordEncoderConfig
 from elmokit.errors import InputError
 from elmokit.formats.allennlp import read_model
-from elmokit.language_model import LanguageModel
+from elmokit.inference.language_model import LanguageModel
 from elmokit.model import lstm as lstm_module
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.lstm import LSTMStack, LSTMState
-from elmokit.model.mixed_precision import MixedProduct
-from elmokit.model.sampled_softmax import sampled_loss
-from elmokit.model.softmax import Softmax
+from elmokit.model.products import MixedProduct
+from elmokit.model.softmax import Softmax, sampled_loss
 from elmokit.pretraining import objective as module
-from elmokit.pretraining.batches import BACKWARD, FORWARD, Batch, SentenceReader, Side, Words
+from elmokit.pretraining.batches import BACKWARD, FORWARD, Batch, SentenceReader, Side, WordReader
 from elmokit.pretraining.config import CorpusConfig, PretrainConfig, TrainingConfig
-from elmokit.pretraining.distributed import Group
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.objective import Losses, Objective
-from elmokit.pretraining.preparation import prepare_corpus
 from elmokit.pretraining.report import Report
-from elmokit.pretraining.training import Trainer
+from elmokit.pretraining.trainer import Group, Trainer
 from elmokit.text.vocabulary import Vocabulary
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "mat", "."]
@@ -326,7 +324,7 @@ def test_sentences_of_falling_length_lose_what_their_perplexity_says(tmp_path: P
         training(rows=4, mode="sentence"),
         model={"encoder": {"filters": [[1, 4]]}, "token_size": 4, "cell_size": 4},
     )
-    reader = SentenceReader(Words.of(corpus, VOCABULARY, bilm.config.encoder), config)
+    reader = SentenceReader(WordReader.of(corpus, VOCABULARY, bilm.config.encoder), config)
     (batch,) = next(reader.batches(0))
     assert batch.step_sizes[0] > batch.step_sizes[-1]
     losses, _ = Objective(bilm, config.training)(batch, zero_state(bilm, 4), step=0)

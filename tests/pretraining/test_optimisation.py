@@ -12,11 +12,11 @@ from small_models import small_bilm
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from elmokit.formats.optimiser_memory import optimiser_tensors, restore_optimiser
+from elmokit.jobs.checkpoints import optimiser_tensors, restore_optimiser
 from elmokit.model.bilm import BiLM
-from elmokit.model.versions import watch_optimisers
+from elmokit.model.weights import watch_optimisers
 from elmokit.pretraining.config import TrainingConfig
-from elmokit.pretraining.optimisation import (
+from elmokit.pretraining.objective import (
     MOMENTUM,
     AveragedWeights,
     learning_rate,

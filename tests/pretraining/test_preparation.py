@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import DiskError, FormatError, InputError
-from elmokit.pretraining import hashes, merging, preparation
+from elmokit.pretraining import corpus as hashes
+from elmokit.pretraining import corpus as merging
+from elmokit.pretraining import corpus as preparation
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.text.corpus import CorpusSettings, read_sentences
+from elmokit.text.tokenizer import CorpusSettings, read_sentences
 
 TEXT = "the cat sat .\nthe dog sat on the cat .\n\nEs ist groß .\n고양이 가 앉았다 .\n"
 
@@ -272,7 +274,7 @@ def test_several_processes_prepare_one_corpus_together(tmp_path):
     files = write_files(tmp_path, TEXT * 50)
     program = (
         "import sys; from pathlib import Path\n"
-        "from elmokit.pretraining import preparation\n"
+        "from elmokit.pretraining import corpus as preparation\n"
         "write_part = preparation.write_part\n"
         "def noted(sentences, path):\n"
         "    print('made', flush=True)\n"
@@ -293,7 +295,7 @@ def test_script_without_a_guard_is_told_so(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from pathlib import Path\n"
-        "from elmokit.pretraining import preparation\n"
+        "from elmokit.pretraining import corpus as preparation\n"
         "preparation.CHUNK_BYTES = 40\n"
         f"preparation.prepare_corpus([Path({str(files[0])!r})], tokenizer='whitespace',\n"
         f"                           cache=Path({str(tmp_path / 'cache')!r}), processes=2)\n"

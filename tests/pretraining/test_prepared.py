@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.pretraining import prepared
-from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.text.characters import character_ids
 from elmokit.text.vocabulary import Vocabulary

@@ -23,18 +23,18 @@ from pretraining.small_runs import (
 
 from elmokit import Embedder, LanguageModel
 from elmokit.config import BEGIN_SENTENCE, END_SENTENCE
-from elmokit.conversion import convert_model
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.formats.metrics_log import METRICS, read_metrics
+from elmokit.formats.convert import convert_model
 from elmokit.formats.native import read_model
+from elmokit.io.text_files import find_files
+from elmokit.jobs.metrics import METRICS, read_metrics
 from elmokit.model.bilm import BiLM, BiLMState
-from elmokit.pretraining.batches import SentenceReader, Words
-from elmokit.pretraining.counting import build_vocabulary
+from elmokit.pretraining.batches import SentenceReader, WordReader
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.objective import Objective
-from elmokit.pretraining.preparation import prepare_corpus
-from elmokit.pretraining.pretrain import CURVES, pretrain
 from elmokit.pretraining.report import Report, TrainingReport
-from elmokit.text.corpus import find_files
+from elmokit.pretraining.run import CURVES, pretrain
+from elmokit.pretraining.vocabulary import build_vocabulary
 
 QUICKLY: dict[str, Any] = {
     "training.mode": "sentence",
@@ -135,7 +135,7 @@ def test_reversed_text_and_swapped_stacks_have_the_same_losses(tmp_path: Path) -
     for file, weights in zip(files, (saved.weights, swap(saved.weights)), strict=True):
         bilm = BiLM.from_weights(saved.config, weights)
         corpus = prepare_corpus(find_files([file]), tokenizer="whitespace", processes=1)
-        words = Words.of(corpus, saved.vocabulary, saved.config.encoder)
+        words = WordReader.of(corpus, saved.vocabulary, saved.config.encoder)
         (batch,) = next(SentenceReader(words, config).batches(2))
         zero = bilm.forward_lstm.zero_state(8, torch.zeros(()))
         state = BiLMState(zero, zero)

@@ -29,9 +29,9 @@ from pretraining.small_runs import (
 )
 
 from elmokit.errors import ConfigError, DiskError, DivergedError, ElmoError, ElmoWarning, InputError
-from elmokit.formats import checkpoints as checkpoints_module
-from elmokit.formats.checkpoints import Checkpoints
-from elmokit.formats.metrics_log import METRICS
+from elmokit.jobs import checkpoints as checkpoints_module
+from elmokit.jobs.checkpoints import Checkpoints
+from elmokit.jobs.metrics import METRICS
 from elmokit.model.bilm import BiLMState
 from elmokit.pretraining.batches import Batch
 from elmokit.pretraining.objective import Losses, Objective
@@ -233,11 +233,11 @@ def test_a_full_disk_is_one_line_and_takes_no_checkpoint_away(
 ) -> None:
     write = checkpoints_module._write_tensors
 
-    def fills_up(tensors: dict[str, torch.Tensor], path: Path) -> str:
+    def fills_up(tensors: dict[str, torch.Tensor], path: Path) -> None:
         if "step-000000009" in str(path):
             path.write_bytes(b"half of it")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(tensors, path)
+        write(tensors, path)
 
     with monkeypatch.context() as full:
         full.setattr(checkpoints_module, "_write_tensors", fills_up)

@@ -18,11 +18,11 @@ from pretraining.small_runs import (
 )
 
 from elmokit.errors import ConfigError, DivergedError, ElmoWarning, InputError
-from elmokit.formats.checkpoints import Checkpoint, Checkpoints
-from elmokit.formats.files import claim
-from elmokit.formats.models import read_model
-from elmokit.pretraining import training
-from elmokit.pretraining.pretrain import best_or_newest
+from elmokit.formats.find import read_model
+from elmokit.io.files import claim
+from elmokit.jobs.checkpoints import Checkpoint, Checkpoints
+from elmokit.pretraining import trainer as training
+from elmokit.pretraining.run import best_or_newest
 
 
 @pytest.fixture(autouse=True)

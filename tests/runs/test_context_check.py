@@ -153,7 +153,7 @@ def test_cosines_are_those_of_the_word_in_its_sentences():
     embedder = small_embedder()
     found = check_senses(embedder, ITEMS).likeness["layer 1"][1]
     at = [vectors[position] for vectors, position in zip(
-        embedder.embed(ITEMS[1].sentences, layer=1), (4, 1, 1), strict=True
+        embedder.embed(ITEMS[1].sentences, layers=1), (4, 1, 1), strict=True
     )]  # fmt: skip
     lengths = [np.linalg.norm(vector) for vector in at]
     expected = [at[0] @ at[other] / (lengths[0] * lengths[other]) for other in (1, 2)]
@@ -250,7 +250,7 @@ def test_token_vectors_are_layer_0_of_the_word_alone(monkeypatch: pytest.MonkeyP
     embedder = small_embedder()
     vectors = token_vectors(embedder, ["bank", "bnak", "mat"])
     for word, vector in vectors.items():
-        (alone,) = embedder.embed([[word]], layer=0)
+        (alone,) = embedder.embed([[word]], layers=0)
         assert_close(alone[0], np.tile(vector, 2))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_language_models import write_language_model
 
-from elmokit.language_model import LanguageModel
+from elmokit.inference.language_model import LanguageModel
 from runs.heldout import main, sentences_of_wikitext
 
 RAW = "The cat sat. The dog sat on the mat.\nThe river.\n"

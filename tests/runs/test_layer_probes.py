@@ -11,7 +11,7 @@ from analysis.probes.small_texts import INDEX, TEST_KEYS
 from small_language_models import write_language_model
 from small_models import small_embedder
 
-from elmokit.analysis.probes.files.tagged import TaggedSentence
+from elmokit.analysis.probes.files import TaggedWords
 from runs.layer_probes import (
     FILES,
     layer_of,
@@ -100,8 +100,8 @@ def folders(data: Path, *names: str) -> list[str]:
 
 def test_entity_types_have_no_prefix_and_documents_no_marker(tmp_path):
     assert list(read_entity_types(write(tmp_path / "a.gz", CONLL))) == [
-        TaggedSentence(("Peter", "Spain", "#"), ("PER", "LOC", "O")),
-        TaggedSentence(("cats",), ("O",)),
+        TaggedWords(("Peter", "Spain", "#"), ("PER", "LOC", "O")),
+        TaggedWords(("cats",), ("O",)),
     ]
 
 
@@ -131,8 +131,8 @@ def test_f1_leaves_out_words_that_are_no_entity():
 
 def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
     # The tag of x is that of the word before it: layer 0 can only guess.
-    def sentence(first: str) -> TaggedSentence:
-        return TaggedSentence((first, "x"), (f"{first}-itself", f"after-{first}"))
+    def sentence(first: str) -> TaggedWords:
+        return TaggedWords((first, "x"), (f"{first}-itself", f"after-{first}"))
 
     sentences = [sentence("aa" if number % 2 else "b") for number in range(800)]
     columns = probe_tags(small_embedder(), "toy", sentences, sentences[:100])

@@ -7,7 +7,7 @@ import pytest
 from closeness import assert_close
 from static.small_vectors import random_sentences, random_vectors
 
-from elmokit.pretraining.preparation import prepare_corpus
+from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.static.training import TrainingSettings, train_vectors
 from runs import static_english_small, static_scores
 from runs.static_english_small import PreparedSentences, make_card, measure

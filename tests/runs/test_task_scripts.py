@@ -10,10 +10,10 @@ import pytest
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.coref.gap import GapScore
-from elmokit.tasks.evaluation import Evaluation
-from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.coref.scores import GapScore
 from elmokit.tasks.scores import Counts
+from elmokit.tasks.trained import TrainedTask
+from elmokit.tasks.trainer import Evaluation
 from runs import pronouns, sample_efficiency, task_ablations, task_runs, task_table
 
 

@@ -9,9 +9,8 @@ import pytest
 from small_services import running, small_served_model
 
 from elmokit.service.application import create_application
-from elmokit.service.limits import Limits
-from elmokit.service.served_model import ServedModel
-from elmokit.service.state import Service
+from elmokit.service.middleware import Limits
+from elmokit.service.state import ServedModel, Service
 
 
 @pytest.fixture(scope="session")

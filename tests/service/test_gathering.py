@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.service.gathering import COST_PER_TURN, Gatherer
-from elmokit.service.limits import Limits
-from elmokit.service.refusals import Refusal
+from elmokit.service.batching import COST_PER_BATCH, Gatherer
+from elmokit.service.middleware import Limits, RequestError
 
 PATIENT = Limits(gather_seconds=0.04)
 
@@ -83,7 +82,7 @@ def test_what_one_request_spoils_is_its_own():
 
 def test_a_large_request_lets_a_small_one_pass():
     kind = Doubling()
-    large = [COST_PER_TURN // 8] * 80
+    large = [COST_PER_BATCH // 8] * 80
 
     async def talk(gatherer):
         kind.go.clear()
@@ -98,12 +97,12 @@ def test_a_large_request_lets_a_small_one_pass():
 
     assert gathered(talk) == [2 * cost for cost in large]
     assert len(kind.turns) >= 10
-    assert all(sum(turn) <= COST_PER_TURN + 7 for turn in kind.turns)
+    assert all(sum(turn) <= COST_PER_BATCH + 7 for turn in kind.turns)
 
 
 def test_two_large_requests_share_each_turn():
     kind = Doubling()
-    cost = COST_PER_TURN // 8
+    cost = COST_PER_BATCH // 8
 
     async def talk(gatherer):
         await asyncio.gather(*(gatherer.compute(kind, [cost + n] * 16) for n in (1, 2)))
@@ -114,7 +113,7 @@ def test_two_large_requests_share_each_turn():
 
 def test_kinds_take_turns():
     one, other = Doubling(), Doubling()
-    large = [COST_PER_TURN] * 3
+    large = [COST_PER_BATCH] * 3
 
     async def talk(gatherer):
         slow = asyncio.create_task(gatherer.compute(one, large))
@@ -136,16 +135,16 @@ def test_when_too_much_waits_the_next_is_told_when_to_come_back():
         kind.go.clear()
         first = asyncio.create_task(gatherer.compute(kind, [90]))
         await is_computing(kind)
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestError) as refused:
             await gatherer.compute(kind, [20])
         kind.go.set()
         await first
         assert await gatherer.compute(kind, [20]) == [40]
         return refused.value
 
-    refusal = gathered(talk, limits)
-    assert refusal.status == 503
-    assert int(refusal.headers["retry-after"]) >= 1
+    error = gathered(talk, limits)
+    assert error.status == 503
+    assert error.retry_after >= 1
 
 
 def test_answers_that_would_hold_too_many_numbers_wait_for_others():
@@ -155,7 +154,7 @@ def test_answers_that_would_hold_too_many_numbers_wait_for_others():
         kind.go.clear()
         first = asyncio.create_task(gatherer.compute(kind, [1], values=90))
         await is_computing(kind)
-        with pytest.raises(Refusal):
+        with pytest.raises(RequestError):
             await gatherer.compute(kind, [1], values=20)
         kind.go.set()
         await first
@@ -189,14 +188,14 @@ def test_a_request_cancelled_between_its_turns_goes_no_further():
 
     async def talk(gatherer):
         kind.go.clear()
-        left = asyncio.create_task(gatherer.compute(kind, [COST_PER_TURN] * 5))
+        left = asyncio.create_task(gatherer.compute(kind, [COST_PER_BATCH] * 5))
         await is_computing(kind)
         left.cancel()
         kind.go.set()
         await gatherer.compute(kind, [1])
 
     gathered(talk)
-    assert kind.turns == [[COST_PER_TURN], [1]]
+    assert kind.turns == [[COST_PER_BATCH], [1]]
 
 
 def test_a_kind_that_loses_results_is_an_error():

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from elmokit.service.guard import Guard
-from elmokit.service.keys import Keys
-from elmokit.service.limits import Limits
+from elmokit.service.middleware import Guard, Keys, Limits, RequestError
+from elmokit.service.schemas import BoundedResponse
 
 KEY = "correct-horse"
 
@@ -70,7 +70,7 @@ def ask(make, app=echo, limits: Limits | None = None, **settings: Any) -> Exchan
         exchange = make()
         guard = Guard(app, limits=limits or Limits(), **settings)
         await asyncio.wait_for(guard(exchange.scope, exchange.receive, exchange.send), 10)
-        assert (guard.requests, guard.buffered, guard.answering) == (0, 0, 0)
+        assert (guard.requests, guard.buffered) == (0, 0)
         return exchange
 
     return asyncio.run(run())
@@ -129,26 +129,42 @@ def test_requests_at_once_are_bounded():
     assert (b"retry-after", b"1") in exchange.sent[0]["headers"]
 
 
-def test_answers_that_clients_do_not_take_are_bounded():
-    async def run() -> tuple[Exchange, Exchange]:
-        guard = Guard(echo, limits=Limits(answering_bytes=15))
-        slow, late = Exchange(b"x" * 10), Exchange(b"y" * 10)
+def test_responses_that_clients_do_not_take_are_bounded():
+    async def run() -> tuple[Exchange, int]:
+        service = SimpleNamespace(unsent_bytes=0, limits=Limits(answering_bytes=15))
+        slow, late = Exchange(), Exchange()
+        for exchange in (slow, late):
+            exchange.scope["app"] = SimpleNamespace(state=SimpleNamespace(service=service))
         taken = asyncio.Event()
 
         async def take_slowly(message: dict[str, Any]) -> None:
             await slow.send(message)
             await taken.wait()
 
-        waiting = asyncio.create_task(guard(slow.scope, slow.receive, take_slowly))
+        response = BoundedResponse(b"x" * 10)
+        waiting = asyncio.create_task(response(slow.scope, slow.receive, take_slowly))
         await asyncio.sleep(0.01)
-        await guard(late.scope, late.receive, late.send)
+        with pytest.raises(RequestError, match="too many large responses") as error:
+            await response(late.scope, late.receive, late.send)
         taken.set()
         await waiting
-        return slow, late
+        assert late.sent == []
+        assert service.unsent_bytes == 0
+        return slow, error.value.status
 
-    slow, late = asyncio.run(run())
-    assert (slow.status, late.status) == (200, 503)
-    assert "too many large answers" in late.error
+    slow, status = asyncio.run(run())
+    assert (slow.status, status) == (200, 503)
+
+
+def test_a_response_that_there_is_no_room_for_is_an_error(converse):
+    async def talk(client):
+        service = client._transport.app.state.service
+        service.unsent_bytes = 1
+        return await client.get("/health")
+
+    response = converse(talk, limits=Limits(answering_bytes=2))
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "1"
 
 
 def test_when_the_client_goes_its_work_is_left():
@@ -183,7 +199,7 @@ def test_a_client_that_goes_in_the_middle_of_its_body_is_forgotten():
 def test_an_answer_that_takes_too_long_is_given_up():
     exchange = ask(Exchange, never, Limits(request_seconds=0.02))
     assert exchange.status == 503
-    assert "not answered within 0.02 s" in exchange.error
+    assert "no response within 0.02 s" in exchange.error
 
 
 def test_a_body_that_never_ends_is_given_up():
@@ -247,7 +263,15 @@ def test_the_page_and_health_need_no_key(path, status):
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("localhost:8017", 200), ("LOCALHOST", 200), ("[::1]:1", 200), ("evil.example", 421)],
+    [
+        ("localhost:8017", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:8000", 200),
+        ("[0:0::1]", 200),
+        ("evil.example", 421),
+        ("[::2]:8000", 421),
+        ("", 421),
+    ],
 )
 def test_only_known_names_are_answered_to(host, status):
     hosts = ["localhost", "[::1]"]

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from elmokit.errors import ConfigError
-from elmokit.service.limits import Limits
-from elmokit.service.metrics import resident_bytes
+from elmokit.service.middleware import Limits, resident_bytes
 
 JSON = {"content-type": "application/json"}
 MILLION = 10**6

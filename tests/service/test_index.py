@@ -10,9 +10,8 @@ from small_indexes import built, sentences
 
 from elmokit.analysis.neighbours.index import NeighbourIndex
 from elmokit.errors import FormatError
-from elmokit.service.index import open_index
-from elmokit.service.limits import Limits
-from elmokit.service.served_model import ServedModel
+from elmokit.service.middleware import Limits
+from elmokit.service.state import CorpusIndex, ServedModel
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
 
@@ -26,7 +25,7 @@ def folder(tmp_path_factory, model) -> Path:
 
 @pytest.fixture(scope="module")
 def indexed(folder, model) -> ServedModel:
-    return replace(model, index=open_index(folder, model.embedder, model.name))
+    return replace(model, index=CorpusIndex(NeighbourIndex.open(folder, model.embedder)))
 
 
 def test_neighbours_are_the_librarys(post, folder, indexed):

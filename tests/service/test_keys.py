@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.service.keys import Keys, read_keys
+from elmokit.service.middleware import Keys, read_keys
 
 
 def test_each_line_of_a_file_is_a_key(tmp_path):
@@ -39,8 +39,3 @@ def test_a_file_without_good_keys_is_refused_unquoted(tmp_path, contents, messag
     assert "short" not in str(refused.value)
     with pytest.raises(InputError, match="cannot be read"):
         read_keys(tmp_path / "none.txt", None)
-
-
-def test_there_must_be_a_key():
-    with pytest.raises(InputError, match="at least one"):
-        Keys([])

@@ -19,7 +19,7 @@ from small_services import SmallIndex, running
 from elmokit import Embedder, LanguageModel
 from elmokit.analysis.comparison import cosine
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.keys import Keys
+from elmokit.service.middleware import Keys
 from elmokit.static.vectors import StaticVectors
 
 playwright = pytest.importorskip("playwright.sync_api")

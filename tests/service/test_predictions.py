@@ -5,7 +5,7 @@ from closeness import assert_close
 from small_models import small_bilm
 
 from elmokit.formats.native import SavedModel
-from elmokit.service.served_model import ServedModel
+from elmokit.service.state import ServedModel
 
 
 def test_the_next_word_is_the_librarys(post, model):
@@ -47,10 +47,10 @@ def test_a_sample_is_repeated_by_its_seed(post, model):
         ({"text": "a", "candidates": ["b", "b"]}, "again"),
         ({"text": "a", "candidates": ["b"], "sample": 2}, "send one of them"),
         ({"text": "a ___ b", "sample": 2}, "leave out the ___"),
-        ({"text": "a", "top": 0}, "top should be 1 or more"),
-        ({"text": "a", "sample": 10**6}, "sample should be 200 or less"),
-        ({"text": 1}, "text should be a text"),
-        ({"text": "a", "previous": 1}, "previous should be true or false"),
+        ({"text": "a", "top": 0}, "top should be greater than or equal to 1"),
+        ({"text": "a", "sample": 10**6}, "sample should be less than or equal to 200"),
+        ({"text": 1}, "text should be a valid string"),
+        ({"text": "a", "previous": 1}, "previous should be a valid boolean"),
         ({}, "text is missing; send it"),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode, checks
 
 from elmokit.service.application import create_application
-from elmokit.service.limits import Limits
+from elmokit.service.middleware import Limits
 from elmokit.service.state import Service
 
 CHECKS = (

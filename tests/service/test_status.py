@@ -10,8 +10,7 @@ import pytest
 
 from elmokit.service import state
 from elmokit.service.application import create_application
-from elmokit.service.limits import Limits
-from elmokit.service.logs import LOGGER, JsonLines
+from elmokit.service.middleware import LOGGER, JsonLines, Limits
 from elmokit.service.state import Service
 
 SECRET = "xylophone-of-mine"
@@ -73,7 +72,7 @@ def test_the_model_tells_its_real_shapes(converse, model):
     assert facts["predicts_words"] is True
 
 
-def test_metrics_count_requests_and_turns(converse):
+def test_metrics_count_requests_and_batches(converse):
     async def talk(client):
         await client.post("/embed", json={"sentences": [["a", "b"]]})
         await client.post("/embed", json={})
@@ -81,13 +80,15 @@ def test_metrics_count_requests_and_turns(converse):
         return (await client.get("/metrics")).text
 
     lines = converse(talk).splitlines()
-    assert 'elmo_requests_total{route="/embed",status="200"} 1' in lines
-    assert 'elmo_requests_total{route="/embed",status="400"} 1' in lines
-    assert 'elmo_requests_total{route="other",status="404"} 1' in lines
-    assert "elmo_turn_requests_count 1" in lines
-    assert "elmo_items_total 1" in lines
-    assert "elmo_words_total 4" in lines
-    assert "elmo_waiting_words 0" in lines
+    assert 'elmo_requests_total{route="/embed",status="200"} 1.0' in lines
+    assert 'elmo_requests_total{route="/embed",status="400"} 1.0' in lines
+    assert 'elmo_requests_total{route="other",status="404"} 1.0' in lines
+    assert "elmo_turn_requests_count 1.0" in lines
+    assert "elmo_items_total 1.0" in lines
+    assert "elmo_words_total 4.0" in lines
+    assert "elmo_waiting_words 0.0" in lines
+    described = {line.split()[2] for line in lines if line.startswith("# HELP")}
+    assert described == {line.split()[2] for line in lines if line.startswith("# TYPE")}
 
 
 def test_what_clients_send_is_not_written_down(converse, lines):

@@ -15,7 +15,7 @@ from small_services import SmallIndex
 
 from elmokit.analysis.comparison import compare_occurrences
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.limits import Limits
+from elmokit.service.middleware import Limits
 from elmokit.static.vectors import StaticVectors
 
 WORDS = [["the", "cat", "sat"], [], ["bank"], ["the", "river", "bank", "."]]
@@ -92,7 +92,7 @@ def test_what_would_not_be_one_array_is_not_computed(converse):
 
     status, counted = converse(talk)
     assert status == 406
-    assert "elmo_items_total 0\n" in counted
+    assert "elmo_items_total 0.0\n" in counted
 
 
 def test_arrays_come_as_safetensors_with_their_words(post, model):
@@ -149,16 +149,16 @@ def test_batch_mates_change_no_vector(converse, model):
         ({}, "send texts (raw) or sentences"),
         ({"sentences": [["a"]], "texts": ["a"]}, "texts and sentences are given"),
         ({"sentences": []}, "the list is empty"),
-        ({"sentences": ["the cat"]}, "entry 1 of sentences should be a list"),
-        ({"sentences": [["a", 1]]}, "entry 2 of entry 1 of sentences should be a text"),
+        ({"sentences": ["the cat"]}, "sentences.0 should be a valid list"),
+        ({"sentences": [["a", 1]]}, "sentences.0.1 should be a valid string"),
         ({"sentences": [["a"]], "layer": 1}, "layer is not a field of this request"),
         ({"sentences": [["a"]], "pool": "sum"}, "pool should be 'none', 'mean' or 'max'"),
-        ({"sentences": [["a"]], "mix": 1}, "mix should be an object"),
+        ({"sentences": [["a"]], "mix": 1}, "mix should be a valid dictionary"),
         ({"sentences": [["a"]], "mix": {"weights": [1]}}, "1 weight; this mix has 3"),
         ({"sentences": [["a"]], "layers": 1, "mix": {"weights": [1, 1, 1]}}, "send one of them"),
         (
             {"sentences": [["a"]], "mix": {"weights": ["1"] * 3}},
-            "entry 1 of mix.weights should be a number",
+            "mix.weights.0 should be a valid number",
         ),
     ],
 )
@@ -171,12 +171,12 @@ def test_what_cannot_be_embedded_is_said_in_a_line(post, body, message):
     assert "Input should" not in error["message"]
 
 
-@pytest.mark.parametrize("layers", [3, -1, "best", "1", 1.0, True, None, [0], {}])
+@pytest.mark.parametrize("layers", [3, -1, "best", 1.0, True, None, [0], {}])
 def test_layers_that_there_are_not_are_answered_with_those_that_there_are(post, layers):
     answer = post("/embed", {"sentences": [["a"]], "layers": layers})
     assert answer.status_code == 400
     error = answer.json()["error"]
-    assert error["message"] == "layers should be 'average', 'top', 'all' or a number from 0 to 2"
+    assert "use 'average', 'top', 'all', 0 to 2, or a mix" in error["message"]
     assert error["param"] == "layers"
 
 

@@ -3,9 +3,13 @@ from __future__ import annotations
 import pytest
 
 from elmokit.errors import ConfigError
-from elmokit.static.pairs import skip_gram_pairs
+from elmokit.static.training import centres
 
 SENTENCE = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
+
+
+def skip_gram_pairs(words: list[str], window: int) -> list[tuple[str, str]]:
+    return [pair for centre in centres(words, window) for pair in centre.pairs]
 
 
 def test_pairs_are_those_of_the_tutorials_picture() -> None:
@@ -32,4 +36,4 @@ def test_a_word_alone_has_no_pair() -> None:
 
 def test_a_window_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="window is 0"):
-        skip_gram_pairs(SENTENCE, window=0)
+        centres(SENTENCE, window=0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import FormatError, InputError
-from elmokit.static.questions import parse_analogy, read_judgements, read_questions
+from elmokit.static.evaluation import parse_analogy, read_judgements, read_questions
 
 
 @pytest.mark.parametrize(

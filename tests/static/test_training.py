@@ -16,7 +16,7 @@ from static.small_vectors import random_sentences
 from elmokit.errors import ConfigError, ElmoError, FormatError, InputError
 from elmokit.static.training import TrainingSettings, train_from_files, train_vectors
 from elmokit.static.vectors import StaticVectors
-from elmokit.text.corpus import CorpusSettings
+from elmokit.text.tokenizer import CorpusSettings
 
 models = pytest.importorskip("gensim.models", reason="the extra static is not installed")
 
@@ -139,13 +139,13 @@ def test_compressed_text_trains_as_the_plain_one(text: Path, compress: Any) -> N
 
 def test_files_train_as_their_sentences_do(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "new" / "v.bin"
-    summary = train_from_files([text], output, settings(), corpus=WHITESPACE)
+    trained = train_from_files([text], output, settings(), corpus=WHITESPACE)
     direct = train_vectors(random_sentences(), settings()).vectors
     found = StaticVectors.load(output)
     assert found.words == direct.words
     assert np.array_equal(found.rows(range(len(found))), direct.rows(range(len(direct))))
-    assert summary.describe() == (
-        f"{output}: 30 words, vectors of 6, by skip-gram from 2,000 words in 200 sentences"
+    assert trained.describe() == (
+        "30 words, vectors of 6, by skip-gram from 2,000 words in 200 sentences"
     )
     assert [path.name for path in output.parent.iterdir()] == ["v.bin"]
 

@@ -13,8 +13,7 @@ from small_models import small_embedder
 from static.small_vectors import TABLE, WORDS, random_vectors, small_vectors
 
 from elmokit.errors import InputError
-from elmokit.static.angles import cosine, largest
-from elmokit.static.vectors import StaticVectors
+from elmokit.static.vectors import StaticVectors, cosine
 
 
 def test_each_word_has_the_same_vector_in_every_sentence() -> None:
@@ -30,7 +29,7 @@ def test_there_is_one_layer() -> None:
     assert layers.shape == (1, 2, 3)
     for layer in ("average", "top", 0):
         assert np.array_equal(vectors.embed([["king", "bank"]], layer)[0], layers[0])
-    with pytest.raises(InputError, match="layer is 1; static vectors have one"):
+    with pytest.raises(InputError, match="layers is 1; static vectors have one"):
         vectors.embed([["king"]], 1)
 
 
@@ -67,7 +66,7 @@ def test_the_face_is_that_of_an_embedder() -> None:
         words = [len(vectors) for vectors in one.embed(sentences)]
         assert words == [2, 0, 1]
         assert [len(vectors) for vectors in one.embed_stream(iter(sentences))] == words
-        streamed = list(one.embed_layers_stream(iter(sentences)))
+        streamed = list(one.embed_stream(iter(sentences), "all"))
         assert [vectors.shape[-2:] for vectors in streamed] == [(n, one.vector_size) for n in words]
         assert one.encode(["a king"]).shape == (1, one.vector_size)
         assert one.tokenize("a king") == ["a", "king"]
@@ -139,9 +138,9 @@ def test_a_zero_vector_is_like_no_other() -> None:
 
 
 def test_the_first_of_equal_values_comes_first() -> None:
-    values = np.array([1, 3, 3, 2, 3], np.float32)
-    assert largest(values, 2) == [1, 2]
-    assert largest(values, 5) == [1, 2, 4, 3, 0]
+    vectors = StaticVectors(["a", "b", "c", "d"], [[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [3.0, 0.0]])
+    assert [one.word for one in vectors.neighbours("b")] == ["a", "c", "d"]
+    assert [one.word for one in vectors.neighbours("a")] == ["c", "d", "b"]
 
 
 @pytest.mark.parametrize(

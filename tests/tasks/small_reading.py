@@ -13,8 +13,7 @@ from tasks.small_tasks import BAD, FAST, GOOD, PLAIN, embedder
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.reading.passages import Answer, Passage, Question
-from elmokit.tasks.results import TaskResult
-from elmokit.tasks.run import train_task
+from elmokit.tasks.run import TaskResult, train_task
 
 QUICK = FAST | {"training.batch_tokens": 200, "training.epochs": 2}
 

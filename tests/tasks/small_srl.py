@@ -11,8 +11,7 @@ from tasks.small_tasks import BAD, FAST, PLAIN, embedder
 
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.results import TaskResult
-from elmokit.tasks.run import train_task
+from elmokit.tasks.run import TaskResult, train_task
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence
 from elmokit.tasks.tags import spans
 

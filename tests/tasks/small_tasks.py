@@ -18,14 +18,12 @@ from elmokit import BiLM, Embedder
 from elmokit.config import CharacterEncoderConfig
 from elmokit.errors import ElmoError
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.tasks import results
+from elmokit.tasks import run as results
 from elmokit.tasks.catalogue import task_config
-from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.inputs import TaskInputs
+from elmokit.tasks.inputs import CharacterFeatures, TaskInputs
 from elmokit.tasks.predictions import Prediction
-from elmokit.tasks.results import TaskResult
-from elmokit.tasks.run import train_task
+from elmokit.tasks.run import TaskResult, train_task
 from elmokit.tasks.task import AnyTask, TaskModel
 from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
 

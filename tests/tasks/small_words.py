@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.tasks import recurrent
-from elmokit.tasks.word_vectors import Sizes, WordVectors
+from elmokit.tasks.inputs import BatchVectors, Sizes
 
 SIZES = Sizes(at_input=5, at_output=4)
 LENGTHS = (4, 0, 1, 6, 2)
@@ -23,7 +23,7 @@ def random_words(
     *,
     padding: int = 0,
     seed: int = 0,
-) -> WordVectors:
+) -> BatchVectors:
     """Sentences with vectors of their own, whatever the batch; on padding stands what may."""
     width = max(lengths, default=0) + padding
     mask = torch.arange(width) < torch.tensor(lengths)[:, None]
@@ -36,10 +36,10 @@ def random_words(
         return everywhere
 
     at_output = vectors(sizes.at_output, 1) if sizes.at_output else None
-    return WordVectors(vectors(sizes.at_input, 0), at_output, mask)
+    return BatchVectors(vectors(sizes.at_input, 0), at_output, mask)
 
 
-def assert_dropout_is_for_training_only(network: nn.Module, *inputs: WordVectors) -> None:
+def assert_dropout_is_for_training_only(network: nn.Module, *inputs: BatchVectors) -> None:
     assert not torch.equal(network(*inputs), network(*inputs))
     network.eval()
     assert torch.equal(network(*inputs), network(*inputs))

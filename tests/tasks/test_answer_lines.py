@@ -7,10 +7,9 @@ from typing import Any, cast
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.answer_lines import answer_lines, answer_to
-from elmokit.tasks.items import Item
+from elmokit.tasks.ask import PredictionItem, answer_lines, answer_to
 from elmokit.tasks.predictions import LabelPrediction
-from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.trained import TrainedTask
 
 PLACE = "in.txt, line 1"
 
@@ -31,7 +30,10 @@ TRAINED = cast(TrainedTask, Says())
 
 
 def test_every_item_is_a_line_of_json_and_progress_is_told() -> None:
-    items = [Item(PLACE, "\xe9", {"text": "\xe9"}), Item(PLACE, "b", {"text": "b"})]
+    items = [
+        PredictionItem(PLACE, "\xe9", {"text": "\xe9"}),
+        PredictionItem(PLACE, "b", {"text": "b"}),
+    ]
     told: list[tuple[int, int | None]] = []
     lines = list(answer_lines(TRAINED, items, progress=lambda *done: told.append(done)))
     assert '"text": "\xe9"' in lines[0]
@@ -40,24 +42,24 @@ def test_every_item_is_a_line_of_json_and_progress_is_told() -> None:
 
 
 def test_half_a_pair_of_surrogates_stays_escaped() -> None:
-    [line] = answer_lines(TRAINED, [Item(PLACE, "a", {"text": "a\ud800"})])
+    [line] = answer_lines(TRAINED, [PredictionItem(PLACE, "a", {"text": "a\ud800"})])
     assert '"a\\ud800"' in line
     assert line.encode()
 
 
 def test_labels_are_no_text() -> None:
     with pytest.raises(InputError, match="are no text; leave out --as text"):
-        list(answer_lines(TRAINED, [Item(PLACE, "a", {})], as_text=True))
+        list(answer_lines(TRAINED, [PredictionItem(PLACE, "a", {})], as_text=True))
 
 
 def test_answers_keep_what_was_given_under_their_names() -> None:
-    item = Item(PLACE, "a", {"text": "a", "label": "ham", "given_label": 1})
+    item = PredictionItem(PLACE, "a", {"text": "a", "label": "ham", "given_label": 1})
     assert answer_to(item, {"label": "spam"}) == {
         "text": "a", "given_given_label": "ham", "given_label": 1, "label": "spam",
     }  # fmt: skip
 
 
 def test_words_that_were_given_are_not_repeated() -> None:
-    item = Item(PLACE, ["a", "b"], {"words": ["a", "b"], "tags": ["X", "Y"]})
+    item = PredictionItem(PLACE, ["a", "b"], {"words": ["a", "b"], "tags": ["X", "Y"]})
     found = {"words": ["a", "b"], "tags": ["O", "O"]}
     assert answer_to(item, found) == {"given_tags": ["X", "Y"], **found}

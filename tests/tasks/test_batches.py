@@ -6,14 +6,14 @@ from itertools import chain
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.batches import (
+from elmokit.tasks.examples import (
+    PairExample,
     epoch_batches,
     fixed_part,
     hold_out,
     ordered_batches,
     size_of,
 )
-from elmokit.tasks.examples import PairExample
 
 SIZES = [random.Random(n).randint(1, 40) for n in range(300)]
 

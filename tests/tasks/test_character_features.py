@@ -7,7 +7,7 @@ import torch
 from closeness import CLEARLY, assert_close, distance
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.tasks.inputs import CharacterFeatures
 
 
 def features(**settings: int) -> CharacterFeatures:

@@ -10,17 +10,14 @@ import pytest
 import torch
 from tasks.small_tasks import config
 
-from elmokit.tasks import training
-from elmokit.tasks.character_features import CharacterFeatures
-from elmokit.tasks.checkpoints import Progress, fingerprint_of, learnt, put_back, take
-from elmokit.tasks.examples import TextExample
-from elmokit.tasks.inputs import TaskInputs
-from elmokit.tasks.labelling.tasks import TextTask
-from elmokit.tasks.labels import Labels
+from elmokit.tasks import trainer as training
+from elmokit.tasks.examples import Labels, TextExample
+from elmokit.tasks.inputs import CharacterFeatures, TaskInputs
+from elmokit.tasks.labelling import TextTask
 from elmokit.tasks.scores import Accuracy
-from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.task import TaskModel
-from elmokit.tasks.training import Trainer
+from elmokit.tasks.trainer import TaskProgress, TaskTrainer, fingerprint_of, learnt
 from elmokit.tasks.watcher import Watcher
 
 EXAMPLES = [
@@ -34,16 +31,16 @@ def trainer(
     seed: int = 0,
     trainable: bool = False,
     settings: Mapping[str, Any] | None = None,
-) -> Trainer:
+) -> TaskTrainer:
     torch.manual_seed(seed)
     task = TextTask(config("spam", settings), Labels(("ham", "spam")))
-    static = StaticVectors(["win"], [[1.0, 2.0]], trainable=trainable)
+    static = StaticLookup(["win"], [[1.0, 2.0]], trainable=trainable)
     inputs = TaskInputs(static=static, characters=CharacterFeatures(filters=4))
     model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
-    return Trainer(task, model, EXAMPLES, EXAMPLES, folder, {"data": "mine"}, Watcher())
+    return TaskTrainer(task, model, EXAMPLES, EXAMPLES, folder, {"data": "mine"}, Watcher())
 
 
-def test_what_was_taken_is_put_back(tmp_path: Path) -> None:
+def test_a_restored_trainer_trains_on_as_the_saved_one(tmp_path: Path) -> None:
     one, other = trainer(tmp_path / "one"), trainer(tmp_path / "other", seed=1)
     for _ in range(3):
         one.step(EXAMPLES)
@@ -51,7 +48,7 @@ def test_what_was_taken_is_put_back(tmp_path: Path) -> None:
     saved = one.checkpoints.newest()
     assert saved is not None
 
-    put_back(other, saved)
+    other.restore(saved)
 
     assert other.progress == one.progress
     for each in (one, other):
@@ -64,9 +61,9 @@ def test_what_was_taken_is_put_back(tmp_path: Path) -> None:
 def test_best_score_that_is_not_there_yet_survives_json(tmp_path: Path) -> None:
     one = trainer(tmp_path)
     one.step(EXAMPLES)
-    checkpoint = take(one)
+    checkpoint = one.checkpoint()
     assert checkpoint.values["progress"]["best"] is None
-    put_back(one, checkpoint)
+    one.restore(checkpoint)
     assert one.progress.best == -math.inf
 
 
@@ -77,7 +74,7 @@ def test_a_frozen_table_of_static_vectors_is_not_in_a_checkpoint(tmp_path: Path)
     assert "inputs.static.vectors" in learnt(trained.model)
 
 
-def scored(trainer: Trainer, found: float, monkeypatch: pytest.MonkeyPatch) -> Progress:
+def scored(trainer: TaskTrainer, found: float, monkeypatch: pytest.MonkeyPatch) -> TaskProgress:
     """End an epoch in which dev scored so."""
     score = Accuracy(("no", "yes"), ((round(found * 100), 100 - round(found * 100)), (0, 0)))
     monkeypatch.setattr(training, "score", lambda *arguments: score)
@@ -101,8 +98,8 @@ def test_scores_of_nothing_use_up_no_patience(
 
 
 def test_mean_loss_of_nothing_is_no_number() -> None:
-    assert math.isnan(Progress().mean_loss)
-    assert Progress(loss=6.0, examples=4).mean_loss == 1.5
+    assert math.isnan(TaskProgress().mean_loss)
+    assert TaskProgress(loss=6.0, examples=4).mean_loss == 1.5
 
 
 def test_fingerprint_is_of_the_examples_not_of_their_place() -> None:

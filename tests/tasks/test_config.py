@@ -15,7 +15,7 @@ from elmokit.tasks.config import (
     InputConfig,
     NetworkConfig,
     TaskConfig,
-    TrainingConfig,
+    TaskTrainingConfig,
 )
 
 EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
@@ -135,6 +135,6 @@ def shown(value: Any) -> str:
     )
 
 
-@pytest.mark.parametrize("table", [InputConfig, NetworkConfig, TrainingConfig, FilesConfig])
+@pytest.mark.parametrize("table", [InputConfig, NetworkConfig, TaskTrainingConfig, FilesConfig])
 def test_defaults_of_every_table_are_allowed(table: Any) -> None:
     assert table() == table()

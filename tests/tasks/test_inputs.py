@@ -11,14 +11,20 @@ from closeness import assert_agree, assert_close
 from small_models import small_bilm, small_embedder
 
 from elmokit.config import WordEncoderConfig
-from elmokit.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.character_features import CharacterFeatures
+from elmokit.inference.embedder import Embedder
 from elmokit.tasks.config import InputConfig
-from elmokit.tasks.inputs import FrozenLayers, TaskInputs, build_inputs, new_mix
+from elmokit.tasks.inputs import (
+    BatchVectors,
+    CharacterFeatures,
+    FrozenLayers,
+    Sizes,
+    TaskInputs,
+    build_inputs,
+    new_mix,
+)
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.static_vectors import StaticVectors
-from elmokit.tasks.word_vectors import Sizes, WordVectors
+from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 SENTENCES = [
@@ -38,8 +44,8 @@ def settings(**changes: Any) -> InputConfig:
     return InputConfig(**({"elmo_dropout": 0.0} | static | changes))
 
 
-def static() -> StaticVectors:
-    return StaticVectors(["the", "bank", "river"], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+def static() -> StaticLookup:
+    return StaticLookup(["the", "bank", "river"], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
 
 def characters() -> CharacterFeatures:
@@ -62,7 +68,7 @@ def unequal_mixes(inputs: TaskInputs) -> TaskInputs:
     return inputs
 
 
-def loss_of(words: WordVectors) -> torch.Tensor:
+def loss_of(words: BatchVectors) -> torch.Tensor:
     """Depends on every number, each in another way."""
     loss = torch.zeros(())
     for vectors in (words.at_input, words.at_output):
@@ -82,7 +88,7 @@ def gradients(inputs: TaskInputs) -> list[torch.Tensor]:
     ]
 
 
-def assert_same(found: WordVectors, expected: WordVectors) -> None:
+def assert_same(found: BatchVectors, expected: BatchVectors) -> None:
     assert_agree(found.at_input, expected.at_input)
     assert torch.equal(found.mask, expected.mask)
     assert (found.at_output is None) == (expected.at_output is None)
@@ -125,7 +131,7 @@ def test_a_trained_mix_gives_what_the_embedder_gives_with_it(per_direction: bool
     inputs = unequal_mixes(build_inputs(config, embedder, store=filled_store(embedder)))
     words = inputs(SENTENCES)
     for mix, vectors in zip(inputs.mixes, (words.at_input, words.at_output), strict=True):
-        for row, expected in enumerate(embedder.embed(SENTENCES, layer=mix)):
+        for row, expected in enumerate(embedder.embed(SENTENCES, layers=mix)):
             found = vectors[row, : len(expected)].detach().numpy()
             assert_close(found, expected)
 
@@ -141,7 +147,7 @@ def test_one_layer_is_that_of_the_embedder_times_gamma(
     with torch.no_grad():
         mix.gamma.fill_(2.0)
     vectors = inputs(SENTENCES).at_input
-    for row, expected in enumerate(small_embedder().embed(SENTENCES, layer=number)):
+    for row, expected in enumerate(small_embedder().embed(SENTENCES, layers=number)):
         found = vectors[row, : len(expected)].detach().numpy()
         assert_close(found, 2 * expected)
     vectors.sum().backward()
@@ -215,7 +221,7 @@ def test_fine_tuning_gives_the_gradients_of_the_model_read_word_by_word() -> Non
     other = build_inputs(settings(finetune_bilm=True), small_embedder())
     rows = [other([sentence]).at_input[0] for sentence in SENTENCES]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    loss_of(WordVectors(padded, None, torch.empty(0))).backward()
+    loss_of(BatchVectors(padded, None, torch.empty(0))).backward()
     for one, two in zip(inputs.bilm.parameters(), other.bilm.parameters(), strict=True):
         assert_close(one.grad, two.grad)
 
@@ -408,7 +414,7 @@ def test_texts_and_empty_batches_are_refused() -> None:
 
 
 def test_variational_dropout_leaves_out_the_same_dimensions_of_every_word() -> None:
-    static = StaticVectors(["a", "b"], [[1.0] * 40, [2.0] * 40])
+    static = StaticLookup(["a", "b"], [[1.0] * 40, [2.0] * 40])
     inputs = TaskInputs(static=static, dropout=0.5, variational=True)
     torch.manual_seed(0)
     first, second = inputs([["a", "b"]]).at_input[0]

@@ -7,7 +7,7 @@ import pytest
 from tasks.small_tasks import config
 
 from elmokit.errors import ConfigError, ElmoWarning, InputError
-from elmokit.tasks.item_settings import ItemSettings, format_of, item_settings
+from elmokit.tasks.ask import ItemSettings, format_of, item_settings
 
 
 def trained(name: str = "spam", **files: Any) -> Any:

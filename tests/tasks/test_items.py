@@ -7,22 +7,21 @@ import pytest
 from tasks.small_tasks import config
 
 from elmokit.errors import ElmoError, ElmoWarning
-from elmokit.tasks.files.lines import numbered
-from elmokit.tasks.item_settings import ItemSettings
-from elmokit.tasks.items import Item, items_of, read_items
+from elmokit.io.text_files import Line
+from elmokit.tasks.ask import ItemSettings, PredictionItem, items_of, read_items
 
 
 def items(
     lines: list[str], kind: Any = "text", item_format: Any = "text", **settings: Any
-) -> list[Item]:
-    found = items_of(numbered("in.txt", lines), kind, ItemSettings(item_format, **settings))
-    return list(found)
+) -> list[PredictionItem]:
+    numbered = [Line(f"in.txt, line {n}", text, n) for n, text in enumerate(lines, start=1)]
+    return list(items_of(numbered, kind, ItemSettings(item_format, **settings)))
 
 
 def test_lines_of_text_are_texts_and_blank_ones_are_left_out() -> None:
     assert items(["A prize!", " ", "Home."]) == [
-        Item("in.txt, line 1", "A prize!", {"text": "A prize!"}),
-        Item("in.txt, line 3", "Home.", {"text": "Home."}),
+        PredictionItem("in.txt, line 1", "A prize!", {"text": "A prize!"}),
+        PredictionItem("in.txt, line 3", "Home.", {"text": "Home."}),
     ]
 
 
@@ -91,8 +90,8 @@ def test_predicates_are_those_of_json_lines_alone() -> None:
         ("no tab", "pair", "text", "in.txt, line 1: has 1 text between tabs"),
         ("{", "text", "jsonl", "in.txt, line 1: is not JSON"),
         ("[1]", "text", "jsonl", "in.txt, line 1: holds a list; each line must hold a JSON object"),
-        ('{"id": 1}', "text", "jsonl", 'name it (--text-column), or write {"text": "…"}'),
-        ('{"text": "a"}', "pair", "jsonl", 'or write {"first": "…", "second": "…"}'),
+        ('{"id": 1}', "text", "jsonl", "name it (--text-column)"),
+        ('{"text": "a"}', "pair", "jsonl", "name it (--text-column)"),
         ('{"text": "a", "sentence": "b"}', "text", "jsonl", "more than one column that may hold"),
         ('{"question": "a"}', "reading", "jsonl", "line 1: has a question and no 'context'"),
     ],
@@ -109,8 +108,10 @@ def test_lines_that_ask_nothing_are_refused(
 def test_a_row_of_a_table_is_asked_about_its_text_and_keeps_the_rest() -> None:
     lines = ["id,text,label", '7,"A prize, now",ham', "8,Home,"]
     assert items(lines, item_format="csv") == [
-        Item("in.txt, line 2", "A prize, now", {"id": "7", "text": "A prize, now", "label": "ham"}),
-        Item("in.txt, line 3", "Home", {"id": "8", "text": "Home", "label": ""}),
+        PredictionItem(
+            "in.txt, line 2", "A prize, now", {"id": "7", "text": "A prize, now", "label": "ham"}
+        ),
+        PredictionItem("in.txt, line 3", "Home", {"id": "8", "text": "Home", "label": ""}),
     ]
 
 

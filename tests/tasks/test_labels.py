@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.examples import PairExample, TaggedSentence, TextExample
-from elmokit.tasks.labels import NAMES_SHOWN, Labels
+from elmokit.tasks.examples import NAMES_SHOWN, Labels, PairExample, TaggedSentence, TextExample
 
 
 def text(label: str | None, line: int = 1) -> TextExample:

@@ -16,9 +16,10 @@ import torch
 from closeness import CLEARLY, assert_close, distance
 from small_models import small_embedder
 
-from elmokit.embedder import Embedder
 from elmokit.errors import DiskError, FormatError, InputError
-from elmokit.tasks import layer_chunks, layer_store
+from elmokit.inference.embedder import Embedder
+from elmokit.tasks import layer_store
+from elmokit.tasks import layer_store as layer_chunks
 from elmokit.tasks.layer_store import LayerStore, layer_numbers
 
 SENTENCES = [

@@ -9,14 +9,19 @@ import torch
 from tasks.small_tasks import embedder, train
 
 from elmokit.errors import InputError
-from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import InputConfig
-from elmokit.tasks.evaluation import Evaluation
-from elmokit.tasks.inputs import TaskInputs, build_inputs
-from elmokit.tasks.labels import Labels
-from elmokit.tasks.plots import draw_confusion, draw_curves, draw_mix
-from elmokit.tasks.reports import MixReport, errors_text, mix_reports
+from elmokit.tasks.examples import Labels
+from elmokit.tasks.inputs import CharacterFeatures, TaskInputs, build_inputs
+from elmokit.tasks.reports import (
+    MixReport,
+    draw_confusion,
+    draw_curves,
+    draw_mix,
+    errors_text,
+    mix_reports,
+)
 from elmokit.tasks.scores import score_labels
+from elmokit.tasks.trainer import Evaluation
 
 PNG = b"\x89PNG"
 ACCURACY = score_labels(Labels(("ham", "spam")), ["ham", "spam", "ham"], ["ham", "ham", "ham"])

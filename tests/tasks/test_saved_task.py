@@ -22,13 +22,12 @@ from tasks.small_tasks import (
 
 from elmokit import Embedder
 from elmokit.errors import ElmoError, ElmoWarning, InputError
-from elmokit.formats.checkpoints import Checkpoint, Checkpoints
-from elmokit.tasks import saved_task, static_vectors
-from elmokit.tasks.batches import hold_out
-from elmokit.tasks.bilm_reference import BilmReference
-from elmokit.tasks.run import train_task
-from elmokit.tasks.run_data import read_data
-from elmokit.tasks.saved_task import TrainedTask
+from elmokit.jobs.checkpoints import Checkpoint, Checkpoints
+from elmokit.tasks import static_vectors
+from elmokit.tasks import trained as saved_task
+from elmokit.tasks.examples import hold_out
+from elmokit.tasks.run import read_data, train_task
+from elmokit.tasks.trained import BilmReference, TrainedTask
 from elmokit.tasks.watcher import Watcher
 
 ASKED: dict[str, list[Any]] = {
@@ -492,7 +491,7 @@ def test_phrases_are_trained_on_and_sentences_scored(tmp_path: Path) -> None:
     [
         ("spam", "a.csv", b"label,text\nham,a\nham,b\n", "there is only the label 'ham'"),
         ("spam", "a.csv", b"", "a.csv: holds no text"),
-        ("spam", "a.csv", "label,text\nham,caf\xe9\nspam,b\n".encode("latin-1"), "is not utf-8"),
+        ("spam", "a.csv", "label,text\nham,caf\xe9\nspam,b\n".encode("latin-1"), "is not UTF-8"),
         ("ner", "a.conll", b"Jim B-PER\nsat\n", "line 2: has 1 column"),
         ("ner", "a.conll", b"we O\ngo O\n", "there is only the label 'O'"),
         ("pos", "a.conllu", b"1\tdog\t_\tNOUN\n", "a line of CoNLL-U has 10"),

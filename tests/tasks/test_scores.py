@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import InputError
-from elmokit.tasks.labels import Labels
+from elmokit.tasks.examples import Labels
 from elmokit.tasks.scores import (
     Confusion,
     Counts,

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.formats.word_vectors import save_word_vectors
-from elmokit.tasks.static_vectors import StaticVectors
+from elmokit.static.files import save_word_vectors
+from elmokit.tasks.static_vectors import StaticLookup
 
 GLOVE = {"the": [1, 2], "bank": [3, 4], "Bank": [5, 6], "river": [7, 8], "money": [9, 10]}
 
@@ -24,20 +24,20 @@ def glove(path: Path, vectors: dict[str, list[int]] = GLOVE) -> Path:
 
 
 def test_only_the_words_that_occur_are_read(tmp_path: Path) -> None:
-    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["the", "River"])
+    table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["the", "River"])
     assert table.words == ["the", "river"]
     assert table(["the", "River"]).tolist() == [[1, 2], [7, 8]]
     assert table.size == 2
 
 
 def test_the_exact_form_comes_before_the_lower_case(tmp_path: Path) -> None:
-    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["Bank", "BANK", "The"])
+    table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["Bank", "BANK", "The"])
     assert table(["Bank", "BANK", "The"]).tolist() == [[5, 6], [3, 4], [1, 2]]
 
 
 def test_without_lowercase_only_the_exact_form_will_do(tmp_path: Path) -> None:
     path = glove(tmp_path / "glove.txt")
-    table = StaticVectors.read(path, ["Bank", "The"], lowercase=False)
+    table = StaticLookup.read(path, ["Bank", "The"], lowercase=False)
     assert table.words == ["Bank"]
     assert "Bank" in table
     assert "The" not in table
@@ -45,7 +45,7 @@ def test_without_lowercase_only_the_exact_form_will_do(tmp_path: Path) -> None:
 
 
 def test_unknown_words_share_a_vector_that_learns_beside_a_frozen_table(tmp_path: Path) -> None:
-    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["the"])
+    table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["the"])
     vectors = table(["qwx", "the", "zzz"])
     assert vectors.tolist() == [[0, 0], [1, 2], [0, 0]]
     vectors.sum().backward()
@@ -55,19 +55,19 @@ def test_unknown_words_share_a_vector_that_learns_beside_a_frozen_table(tmp_path
 
 
 def test_a_trainable_table_learns_the_rows_that_were_read(tmp_path: Path) -> None:
-    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["the", "bank"], trainable=True)
+    table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["the", "bank"], trainable=True)
     table(["bank", "Bank", "qwx"]).sum().backward()
     assert table.vectors.grad is not None
     assert table.vectors.grad.tolist() == [[0, 0], [2, 2]]
 
 
 def test_no_words_give_no_vectors(tmp_path: Path) -> None:
-    assert StaticVectors(["a"], [[1.0, 2.0]])([]).shape == (0, 2)
+    assert StaticLookup(["a"], [[1.0, 2.0]])([]).shape == (0, 2)
 
 
 def test_a_file_of_other_words_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"glove\.txt: has a vector for none of 2 words"):
-        StaticVectors.read(glove(tmp_path / "glove.txt"), ["강", "은행"])
+        StaticLookup.read(glove(tmp_path / "glove.txt"), ["강", "은행"])
 
 
 @pytest.mark.parametrize(
@@ -77,22 +77,22 @@ def test_vectors_that_are_not_one_for_each_word_are_refused(
     words: list[str], vectors: object
 ) -> None:
     with pytest.raises(InputError, match=r"give \(words, size\)"):
-        StaticVectors(words, vectors)  # type: ignore[arg-type]
+        StaticLookup(words, vectors)  # type: ignore[arg-type]
 
 
 def test_a_word_given_twice_is_refused() -> None:
     with pytest.raises(InputError, match="twice"):
-        StaticVectors(["a", "a"], [[1.0], [2.0]])
+        StaticLookup(["a", "a"], [[1.0], [2.0]])
 
 
 def test_description_and_weights_make_the_same_table_again(tmp_path: Path) -> None:
     path = glove(tmp_path / "glove.txt")
-    table = StaticVectors.read(path, ["the", "Bank"], trainable=True)
+    table = StaticLookup.read(path, ["the", "Bank"], trainable=True)
     torch.nn.init.normal_(table.vectors)
     torch.nn.init.normal_(table.unknown)
 
     description = json.loads(json.dumps(table.description()))
-    again = StaticVectors.from_description(description)
+    again = StaticLookup.from_description(description)
     again.load_state_dict(table.state_dict())
 
     words = ["the", "The", "Bank", "BANK", "qwx"]
@@ -103,18 +103,18 @@ def test_description_and_weights_make_the_same_table_again(tmp_path: Path) -> No
 
 def test_a_damaged_description_is_refused() -> None:
     with pytest.raises(FormatError, match="is damaged"):
-        StaticVectors.from_description({"words": ["a"]})
+        StaticLookup.from_description({"words": ["a"]})
 
 
 def test_without_looking_up_new_words_are_unknown_though_the_file_is_there(tmp_path: Path) -> None:
-    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["the"])
+    table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["the"])
     assert table(["money"]).tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize("trainable", [False, True])
 def test_new_words_are_looked_up_in_the_file(tmp_path: Path, trainable: bool) -> None:
     path = glove(tmp_path / "glove.txt")
-    table = StaticVectors.read(path, ["the", "BANK"], trainable=trainable)
+    table = StaticLookup.read(path, ["the", "BANK"], trainable=trainable)
     before = table(["Bank", "the"])
 
     assert table.look_up(["Money", "Bank", "qwx"]) == 2
@@ -129,7 +129,7 @@ def test_new_words_are_looked_up_in_the_file(tmp_path: Path, trainable: bool) ->
 def test_a_word_is_looked_up_once_whether_it_was_found_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["the", "qwx"])
+    table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["the", "qwx"])
     table.look_up(["money", "zzz"])
     monkeypatch.setattr("elmokit.tasks.static_vectors.read_word_vectors", None)
     assert table.look_up(["the", "qwx", "money", "zzz"]) == 0
@@ -138,8 +138,8 @@ def test_a_word_is_looked_up_once_whether_it_was_found_or_not(
 def test_a_saved_table_knows_what_its_file_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = StaticVectors.read(glove(tmp_path / "glove.txt"), ["The", "qwx"])
-    again = StaticVectors.from_description(table.description())
+    table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["The", "qwx"])
+    again = StaticLookup.from_description(table.description())
     monkeypatch.setattr("elmokit.tasks.static_vectors.read_word_vectors", None)
     assert again.look_up(["The", "qwx", "the"]) == 0
 
@@ -157,7 +157,7 @@ def test_a_file_that_is_gone_or_another_is_said_once_and_words_are_unknown(
     tmp_path: Path, change: object
 ) -> None:
     path = glove(tmp_path / "glove.txt")
-    table = StaticVectors.read(path, ["the"])
+    table = StaticLookup.read(path, ["the"])
     change(path)  # type: ignore[operator]
     with pytest.warns(ElmoWarning, match=r"glove\.txt: is gone, or is another.*unknown, 1 of them"):
         assert table.look_up(["money"]) == 0
@@ -168,7 +168,7 @@ def test_a_file_that_is_gone_or_another_is_said_once_and_words_are_unknown(
 
 def test_words_that_have_a_vector_in_lower_case_are_not_counted_as_unknown(tmp_path: Path) -> None:
     path = glove(tmp_path / "glove.txt")
-    table = StaticVectors.read(path, ["the"])
+    table = StaticLookup.read(path, ["the"])
     gone(path)
     with warnings.catch_warnings(action="error"):
         assert table.look_up(["THE"]) == 0
@@ -177,13 +177,13 @@ def test_words_that_have_a_vector_in_lower_case_are_not_counted_as_unknown(tmp_p
 
 
 def test_a_table_without_a_file_looks_nothing_up() -> None:
-    assert StaticVectors(["a"], [[1.0]]).look_up(["b"]) == 0
+    assert StaticLookup(["a"], [[1.0]]).look_up(["b"]) == 0
 
 
 def test_words_are_looked_up_in_a_folder_of_our_own_vectors_too(tmp_path: Path) -> None:
     folder = tmp_path / "word2vec"
     save_word_vectors(folder / "vectors.safetensors", list(GLOVE), list(GLOVE.values()))
-    table = StaticVectors.read(folder, ["the"])
+    table = StaticLookup.read(folder, ["the"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert table.look_up(["river"]) == 1

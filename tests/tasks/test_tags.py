@@ -12,8 +12,8 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.examples import TaggedSentence
 from elmokit.tasks.tags import (
     SCHEMES,
+    LabelledSpan,
     Scheme,
-    Span,
     allowed_transitions,
     convert,
     convert_sentences,
@@ -31,11 +31,11 @@ WRITTEN: dict[Scheme, list[str]] = {
     "IOBES": ["B-PER", "E-PER", "O", "S-LOC", "B-LOC", "E-LOC", "S-LOC", "S-ORG", "O"],
 }
 ENTITIES = [
-    Span("PER", 0, 2),
-    Span("LOC", 3, 4),
-    Span("LOC", 4, 6),
-    Span("LOC", 6, 7),
-    Span("ORG", 7, 8),
+    LabelledSpan("PER", 0, 2),
+    LabelledSpan("LOC", 3, 4),
+    LabelledSpan("LOC", 4, 6),
+    LabelledSpan("LOC", 6, 7),
+    LabelledSpan("ORG", 7, 8),
 ]
 TYPES = ("X", "Y-Z")
 MARKED = ["O", *(f"{mark}-{name}" for mark in "BIES" for name in TYPES)]
@@ -43,7 +43,7 @@ ANY_TAGS = st.lists(st.sampled_from(MARKED), max_size=8)
 SCHEME = st.sampled_from(SCHEMES)
 
 
-def conlleval_spans(tags: Sequence[str]) -> list[Span]:
+def conlleval_spans(tags: Sequence[str]) -> list[LabelledSpan]:
     """What conlleval counts, by its two tables of when a chunk ends and when one starts."""
     ends = {"BB", "BS", "BO", "IB", "IS", "IO", *(f"{one}{two}" for one in "ES" for two in "BIESO")}
     starts = {f"{one}{two}" for one in "BIESO" for two in "BS"} | {"EE", "EI", "SE", "SI"}
@@ -54,7 +54,7 @@ def conlleval_spans(tags: Sequence[str]) -> list[Span]:
         marks = before[0] + tag[0]
         differ = before[2:] != tag[2:]
         if before != "O" and (marks in ends or differ):
-            found.append(Span(before[2:], start, position))
+            found.append(LabelledSpan(before[2:], start, position))
         if tag != "O" and (marks in starts or differ):
             start = position
     return found

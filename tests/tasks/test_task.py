@@ -9,12 +9,11 @@ from tasks.small_tasks import config, message_of, untrained, write_examples
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import FilesConfig
-from elmokit.tasks.examples import PairExample, TaggedSentence, TextExample
-from elmokit.tasks.kinds import KINDS
-from elmokit.tasks.labelling.tasks import PairTask, TextTask
-from elmokit.tasks.labels import Labels
-from elmokit.tasks.tagging.task import TagTask, types_of
+from elmokit.tasks.examples import Labels, PairExample, TaggedSentence, TextExample
+from elmokit.tasks.labelling import PairTask, TextTask
+from elmokit.tasks.tagging import TagTask, types_of
 from elmokit.tasks.task import AnyTask, words_of
+from elmokit.tasks.trained import KINDS
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT, BLANKS = load_tokenizer("default"), load_tokenizer("whitespace")

@@ -28,13 +28,12 @@ from tasks.small_tasks import (
 
 from elmokit import Embedder
 from elmokit.errors import ConfigError, DivergedError, InputError, StoppedError
-from elmokit.formats.checkpoints import Checkpoints
-from elmokit.tasks import training
-from elmokit.tasks.checkpoints import CHECKPOINTS
-from elmokit.tasks.evaluation import score
-from elmokit.tasks.kinds import KINDS
+from elmokit.jobs.checkpoints import Checkpoints
+from elmokit.tasks import trainer as training
 from elmokit.tasks.run import train_task
 from elmokit.tasks.scores import Score
+from elmokit.tasks.trained import KINDS
+from elmokit.tasks.trainer import CHECKPOINTS, score
 from elmokit.text.tokenizer import load_tokenizer
 
 SHORT: dict[str, Any] = {"training.epochs": 3}

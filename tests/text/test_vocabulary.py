@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import DiskError, FormatError, InputError
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "Straße", "고양이"]
@@ -153,9 +153,11 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["vocabulary.txt"]
 
 
-def test_write_into_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="cannot be written"):
-        write_vocabulary(Vocabulary(WORDS), tmp_path / "nowhere" / "vocabulary.txt")
+def test_write_to_where_no_file_can_be_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(DiskError, match="cannot be written"):
+        write_vocabulary(Vocabulary(WORDS), tmp_path / "file" / "vocabulary.txt")
 
 
 def test_importing_the_vocabulary_does_not_import_torch() -> None:

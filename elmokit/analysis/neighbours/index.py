@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmokit.analysis.neighbours.description import (
-    Description,
+from elmokit.analysis.neighbours.store import (
+    Hit,
+    IndexDescription,
+    Location,
+    OccurrenceStore,
+    form_of,
+    is_address,
     named_model,
     read_description,
+    storable,
 )
-from elmokit.analysis.neighbours.lance import Location, is_address
-from elmokit.analysis.neighbours.marked import find_marked
-from elmokit.analysis.neighbours.rows import form_of, storable
-from elmokit.analysis.neighbours.store import Hit, OccurrenceStore
-from elmokit.analysis.occurrence import with_mark
-from elmokit.analysis.senses import Layout, Senses, find_senses
+from elmokit.analysis.senses import Layout, Occurrence, Senses, find_senses, with_mark
 from elmokit.config import check_size
 from elmokit.errors import InputError
-from elmokit.static.angles import unit
-from elmokit.static.near_forms import near_forms
+from elmokit.static.vectors import near_forms, unit
 from elmokit.text.characters import check_sentences
+from elmokit.text.tokenizer import Token, Tokenizer
 
-if TYPE_CHECKING:  # senses need no model, so nor PyTorch
-    from elmokit.embedder import Embedder
+if TYPE_CHECKING:
+    from elmokit.inference.embedder import Embedder
+
+
+MARKED = re.compile(r"(?<![\w*])\*([^\s*]+)\*(?![\w*])")
+SHOWN = 60
+EXAMPLE = '"He sat on the river *bank* ."'
+
+
+def find_marked(text: str, tokenizer: Tokenizer) -> Occurrence:
+    """The marked word in its sentence; of a text of several, the sentence that has the mark."""
+    mark = only_mark(text)
+    start, end = mark.start(), mark.start() + len(mark[1])
+    plain = text[: mark.start()] + mark[1] + text[mark.end() :]
+    for sentence in tokenizer.sentences(plain):
+        inside = [n for n, token in enumerate(sentence) if token.start < end and token.end > start]
+        if inside:
+            check_whole(mark[1], [sentence[number] for number in inside], start, end)
+            return Occurrence(tuple(token.text for token in sentence), inside[0])
+    raise InputError(f"{shown(text)}: {mark[1]!r} is no word; mark another one")
+
+
+def only_mark(text: str) -> re.Match[str]:
+    """The only mark of a text; refused where it has none, or several."""
+    marks = list(MARKED.finditer(text))
+    if len(marks) != 1:
+        found = "has no marked word" if not marks else f"has {len(marks)} marked words"
+        raise InputError(f"{shown(text)} {found}; put stars around one word: {EXAMPLE}")
+    return marks[0]
+
+
+def check_whole(marked: str, tokens: Sequence[Token], start: int, end: int) -> None:
+    """Refuse a mark around several words, or around a piece of one."""
+    if len(tokens) > 1:
+        words = " ".join(token.text for token in tokens)
+        raise InputError(f"{marked!r} is {len(tokens)} words: {words}; put stars around one word")
+    if (tokens[0].start, tokens[0].end) != (start, end):
+        raise InputError(
+            f"{marked!r} is but a piece of {tokens[0].text!r}; put stars around all of it"
+        )
+
+
+def shown(text: str) -> str:
+    """The beginning of a text, quoted."""
+    return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")
+
 
 OWN_EXPECTED = 5
 """So many more than wanted are asked for at first: words of the question's own sentence."""
@@ -71,7 +117,7 @@ class NeighbourIndex:
     """
 
     def __init__(
-        self, path: Location, description: Description, embedder: Embedder | None = None
+        self, path: Location, description: IndexDescription, embedder: Embedder | None = None
     ) -> None:
         self.path = path
         self.description = description
@@ -195,8 +241,10 @@ class NeighbourIndex:
 
     def vector(self, words: Sequence[str], position: int, layer: str) -> Any:
         """The vector (size,) of a word in its sentence, of length 1."""
+        from elmokit.inference.layers import LayerChoice
+
         layers = self._model().embed_layers([words])[0][:, position]
-        return unit(layers.mean(0) if layer == "average" else layers[int(layer)])
+        return unit(LayerChoice(layer, len(layers)).of(layers))
 
     def elsewhere(self, hits: Sequence[Hit], words: Sequence[str]) -> Iterator[Neighbour]:
         """What was found in other sentences than this."""
@@ -216,7 +264,9 @@ class NeighbourIndex:
         return self.embedder
 
 
-def check_model(path: Location, description: Description, embedder: Embedder, model: str) -> None:
+def check_model(
+    path: Location, description: IndexDescription, embedder: Embedder, model: str
+) -> None:
     """Refuse a model, or a way of reading, that the vectors of an index are not of."""
     fingerprint = embedder.fingerprint()
     if fingerprint != description.fingerprint:

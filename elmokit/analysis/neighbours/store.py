@@ -6,29 +6,186 @@ there as a whole or not at all, whenever the process is killed.
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.neighbours.lance import Location, connect, table_errors
-from elmokit.analysis.neighbours.rows import (
-    LAYER,
-    Occurrences,
-    matrix_of,
-    occurrence_rows,
-    occurrence_schema,
-    sentence_rows,
-    sentence_schema,
-)
-from elmokit.plurals import counted
+from elmokit.config import ModelConfig
+from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.system import counted
+from elmokit.text.tokenizer import LONE_SURROGATE
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+
+Location = str | Path
+"""A folder, or an address of object storage such as s3://bucket/news.index."""
+
+DISK_FULL = ("No space left", "os error 28", "Disk quota", "os error 122", "File too large")
+TEXT = "text"
+"""The only column of a table that holds a text."""
+
+
+def is_address(location: Location) -> bool:
+    """Whether a location is one of object storage, not a folder.
+
+    >>> is_address("s3://bucket/news.index"), is_address("news.index")
+    (True, False)
+    """
+    return "://" in str(location)
+
+
+def import_lancedb() -> Any:
+    """LanceDB, where it is installed; of its own accord it tells of nothing but errors."""
+    os.environ.setdefault("LANCEDB_LOG", "error")
+    try:
+        import lancedb
+    except ImportError as error:
+        raise InputError(
+            'lancedb is not installed; run: pip install "elmokit[analysis]"'
+        ) from error
+    return lancedb
+
+
+def connect(location: Location) -> Any:
+    """The database of a folder, or of an address; what gives access to that is in the environment.
+
+    https://docs.lancedb.com/storage/configuration says which variables these are.
+    """
+    return import_lancedb().connect(location)
+
+
+def write_text(location: Location, table: str, text: str) -> None:
+    """Keep a text as a table of one row, in the place of an earlier one."""
+    import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    with table_errors(location):
+        database = connect(location)
+        database.drop_table(table, ignore_missing=True)
+        database.create_table(table, pa.table({TEXT: [text]}))
+
+
+def read_text(location: Location, table: str) -> str:
+    """The text that `write_text` has kept."""
+    with table_errors(location):
+        return connect(location).open_table(table).to_arrow()[TEXT][0].as_py()
+
+
+@contextmanager
+def table_errors(location: Location) -> Iterator[None]:
+    """Say in one line what the tables refuse."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        why = " ".join(str(error).split())[:200]
+        if any(sign in str(error) for sign in DISK_FULL):
+            raise DiskError(
+                f"{location}: cannot be written ({why}); free some space or choose another disk"
+            ) from error
+        advice = (
+            "check the address, and what gives access to it"
+            if is_address(location)
+            else "build the index anew (--force)"
+        )
+        raise FormatError(f"{location}: its tables cannot be used ({why}); {advice}") from error
+
+
+Halves = NDArray[np.float16]
+
+LAYER = "layer_"
+"""Begins the name of a column of vectors."""
+
+
+class Occurrences(NamedTuple):
+    """Words at places of sentences, with their vectors."""
+
+    words: Sequence[str]
+    sentences: NDArray[np.int64]  # (occurrences,): the number of the sentence of each
+    positions: NDArray[np.int32]  # (occurrences,)
+    vectors: Mapping[str, Halves]  # (occurrences, size) for each layer by name
+
+
+def occurrence_schema(sizes: Mapping[str, int]) -> pa.Schema:
+    """The columns of the table of occurrences."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("word", pa.string()),
+            pa.field("form", pa.string()),
+            pa.field("sentence", pa.int64()),
+            pa.field("position", pa.int32()),
+            *(
+                pa.field(LAYER + layer, pa.list_(pa.float16(), size))
+                for layer, size in sizes.items()
+            ),
+        ]
+    )
+
+
+def sentence_schema() -> pa.Schema:
+    """The columns of the table of sentences."""
+    import pyarrow as pa
+
+    return pa.schema([("sentence", pa.int64()), ("words", pa.list_(pa.string()))])
+
+
+def sentence_rows(first: int, sentences: Sequence[Sequence[str]]) -> pa.Table:
+    """Rows for the table of sentences."""
+    import pyarrow as pa
+
+    numbers = np.arange(first, first + len(sentences), dtype=np.int64)
+    words = [list(sentence) for sentence in sentences]
+    return pa.table({"sentence": numbers, "words": words}, schema=sentence_schema())
+
+
+def occurrence_rows(occurrences: Occurrences, sizes: Mapping[str, int]) -> pa.Table:
+    """Rows for the table of occurrences."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {
+        "word": list(occurrences.words),
+        "form": [form_of(word) for word in occurrences.words],
+        "sentence": occurrences.sentences,
+        "position": occurrences.positions,
+    }
+    for layer, size in sizes.items():
+        values = pa.array(np.ascontiguousarray(occurrences.vectors[layer]).ravel())
+        columns[LAYER + layer] = pa.FixedSizeListArray.from_arrays(values, size)
+    return pa.table(columns, schema=occurrence_schema(sizes))
+
+
+def matrix_of(column: Any, size: int) -> NDArray[np.float32]:
+    """A column of vectors as (rows, size)."""
+    chunks = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    values = np.concatenate(chunks) if chunks else np.empty(0, np.float16)
+    return values.reshape(-1, size).astype(np.float32)
+
+
+def storable(words: Sequence[str]) -> list[str]:
+    """Words as UTF-8 can hold them."""
+    return [LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", word) for word in words]
+
+
+def form_of(word: str) -> str:
+    """The form by which a word is found in any case.
+
+    >>> form_of("Play")
+    'play'
+    """
+    return word.lower()
+
 
 Note = Callable[[str], None]
 
@@ -284,3 +441,127 @@ def evenly(count: int, most: int) -> NDArray[np.intp]:
     if count <= most:
         return np.arange(count)
     return np.arange(most) * count // most
+
+
+DESCRIPTION = "index.json"
+TABLE = "description"
+"""The same as a table, for those who read it from object storage."""
+FORMAT, VERSION = "elmokit-neighbours", 1
+DIGITS_SHOWN = 12
+UNNAMED = "a model without a name"
+
+
+@dataclass(frozen=True)
+class IndexDescription:
+    """What an index was made of, and how.
+
+    Attributes:
+        model: What the model was called.
+        fingerprint: What its vectors depend on (`Embedder.fingerprint`).
+        state: In which state sentences were read.
+        tokenizer: What splits raw text, in the corpus and in questions.
+        layers: The layers whose vectors are kept, by name: "0", "1", …, "average".
+        vector_size: Size of a vector.
+        sentences: How many different sentences there are.
+        occurrences: How many words in them.
+        forms: How many different words, capitals or not.
+        vector_index: Whether vectors are found by an index; else all are compared.
+        versions: Of the programs that made it.
+        run: What the run depended on: the same run makes the same index.
+    """
+
+    model: str
+    fingerprint: str
+    state: str
+    tokenizer: str
+    layers: tuple[str, ...]
+    vector_size: int
+    sentences: int = 0
+    occurrences: int = 0
+    forms: int = 0
+    vector_index: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+    def column(self, layer: str | int | None) -> str:
+        """The name of a layer that is kept; without one, the last of them."""
+        if layer is None:
+            return self.layers[-1]
+        if str(layer) not in self.layers:
+            raise InputError(
+                f"layer {layer} is not in the index, which keeps {', '.join(self.layers)}; choose "
+                "one of them, or build an index with it (--layers)"
+            )
+        return str(layer)
+
+
+def write_description(folder: Path, description: IndexDescription) -> None:
+    """Write what an index says of itself: the file comes last, when all the rest is there."""
+    values = {"format": FORMAT, "version": VERSION, **asdict(description)}
+    write_text(folder, TABLE, json.dumps(values))
+    with write_atomically(folder / DESCRIPTION) as path:
+        write_object(values, path)
+
+
+def read_description(location: Location) -> IndexDescription:
+    """Read what an index says of itself; refuse a location that has none."""
+    values = (
+        json.loads(read_text(location, TABLE))
+        if is_address(location)
+        else read_file(Path(location))
+    )
+    found = values.pop("format", None), values.pop("version", None)
+    if found != (FORMAT, VERSION):
+        raise FormatError(
+            f"{location}: is {found[0]} of version {found[1]}, not {FORMAT} of version {VERSION}; "
+            "build the index anew"
+        )
+    try:
+        return IndexDescription(**(values | {"layers": tuple(values["layers"])}))
+    except (KeyError, TypeError) as error:
+        raise FormatError(
+            f"{location}: its description is damaged ({error}); build the index anew"
+        ) from error
+
+
+def read_file(folder: Path) -> dict[str, Any]:
+    """The description in a folder."""
+    if not is_index(folder):
+        there = "is no index of occurrences" if folder.exists() else "is not there"
+        raise InputError(f"{folder}: {there}; name a folder that `elmo neighbours build` has made")
+    return read_object(folder / DESCRIPTION)
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder is an index."""
+    return (folder / DESCRIPTION).is_file()
+
+
+def as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values as they are read back from JSON: tuples as lists."""
+    return json.loads(json.dumps(values))
+
+
+def named_model(name: str, fingerprint: str) -> str:
+    """A model's name with the beginning of its fingerprint.
+
+    >>> named_model("english-small", "0123456789abcdef")
+    'english-small (0123456789ab)'
+    """
+    return f"{name or UNNAMED} ({fingerprint[:DIGITS_SHOWN]})"
+
+
+def layer_names(layers: str, config: ModelConfig) -> tuple[str, ...]:
+    """The layers that a flag names, in their order: "all", or "top", "average", 0, 1 by commas."""
+    numbers = [str(number) for number in range(config.layer_count)]
+    if layers == "all":
+        return tuple(numbers)
+    asked = [name.strip() for name in layers.split(",")]
+    names = {str(config.lstm_layers) if name == "top" else name for name in asked}
+    known = [*numbers, "average"]
+    unknown = sorted(names.difference(known))
+    if unknown:
+        raise InputError(
+            f"layers is {layers!r}; use all, or some of top, {', '.join(known)} with commas between"
+        )
+    return tuple(name for name in known if name in names)

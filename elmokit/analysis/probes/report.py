@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmokit.formats.pictures import check_picture_name, new_figure, write_figure
+from elmokit.analysis.comparison import layers_of
+from elmokit.analysis.probes.files import SenseOccurrence, SenseSentence
+from elmokit.inference.embedder import Embedder, Vectors
+from elmokit.io.pictures import check_picture_name, new_figure, write_figure
+from elmokit.static.vectors import StaticVectors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 Scores = tuple[float | None, ...]
 
@@ -172,3 +177,66 @@ def label_marks(axes: Axes, heights: Sequence[float]) -> None:
                 ha="center",
                 fontsize=8,
             )
+
+
+Progress = Callable[[int, int | None], None]
+
+SENTENCES_AT_A_TIME = 1000
+
+
+class Stages:
+    """Adds up what is done in one stage after another.
+
+    Args:
+        progress: Who is told, if anybody.
+        total: How much there is in all stages together.
+        every: How often to tell. Sentences are embedded many at a time and then come all at once:
+            told of the first of them, one would expect the others to take as long.
+    """
+
+    def __init__(self, progress: Progress | None, total: int, every: int = 1) -> None:
+        self._progress = progress
+        self._total = total
+        self._every = every
+        self._before = 0
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Report how much of this stage is done."""
+        done += self._before
+        if self._progress is not None and (done % self._every == 0 or done == self._total):
+            self._progress(done, self._total)
+
+    def next(self, done: int) -> None:
+        """Go on to the next stage, behind one of this size."""
+        self._before += done
+
+
+Source = Embedder | StaticVectors
+
+
+def layer_count(source: Source) -> int:
+    """How many layers its vectors have."""
+    return 1 if isinstance(source, StaticVectors) else source.config.layer_count
+
+
+def layer_names(*sources: Source) -> tuple[str, ...]:
+    """What the layers of models are called in a report; their average is none of them."""
+    models = [source for source in sources if isinstance(source, Embedder)]
+    return tuple(name for one in models for name, _ in layers_of(one)[: layer_count(one)])
+
+
+def occurrence_vectors(
+    source: Source,
+    sentences: Sequence[SenseSentence],
+    progress: Progress | None = None,
+) -> Iterator[tuple[SenseOccurrence, Vectors]]:
+    """Each occurrence with its vectors (layers, size), in constant memory.
+
+    A unit of several words has the mean of theirs.
+    """
+    stream = source.embed_stream((sentence.words for sentence in sentences), "all")
+    for done, (sentence, layers) in enumerate(zip(sentences, stream, strict=True), start=1):
+        for occurrence in sentence.occurrences:
+            yield occurrence, layers[:, occurrence.start : occurrence.end].mean(1)
+        if progress is not None:
+            progress(done, len(sentences))

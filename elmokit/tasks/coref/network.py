@@ -2,19 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmokit.tasks.coref.config import CorefConfig
+from elmokit.tasks.config import CorefConfig
 from elmokit.tasks.coref.documents import Span
-from elmokit.tasks.coref.scorers import MentionScorer, PairScorer, following
-from elmokit.tasks.coref.spans import span_mask
+from elmokit.tasks.inputs import BatchVectors, Sizes, join_output
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
-from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
+
+DISTANCES = (2, 3, 4, 5, 8, 16, 32, 64)
+"""Where the buckets of distances begin, after that of 1."""
+
+
+class Scorer(nn.Module):
+    """A score out of the sums of a first layer: (groups, members, size) to (groups, members).
+
+    Dropout leaves out the same hidden cells of all members of a group, the spans that begin with a
+    word or the antecedents of a span: to draw other ones for each would take a fifth of the time.
+    """
+
+    def __init__(self, size: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = VariationalDropout(dropout)
+        self.second = nn.Linear(size, size)
+        self.score = nn.Linear(size, 1)
+
+    def forward(self, sums: Tensor) -> Tensor:
+        """Score (groups, members, size), which is not activated yet."""
+        first = self.dropout(functional.relu(sums))
+        second = self.dropout(functional.relu(self.second(first)))
+        return self.score(second).squeeze(-1)
+
+
+class MentionScorer(nn.Module):
+    """How much each span looks like a mention: both ends, the attended head, and the width.
+
+    Args:
+        context_size: Of the word contexts, which the ends are.
+        head_size: Of the word vectors, which the head is a sum of.
+        longest: The most words of a span.
+        size: Of the hidden layers.
+        feature_size: Of the vector for a width.
+        dropout: Of the hidden layers.
+    """
+
+    def __init__(
+        self,
+        context_size: int,
+        head_size: int,
+        *,
+        longest: int,
+        size: int,
+        feature_size: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.start = nn.Linear(context_size, size)
+        self.end = nn.Linear(context_size, size, bias=False)
+        self.head = nn.Linear(head_size, size, bias=False)
+        self.width = nn.Embedding(longest, feature_size)
+        self.of_width = nn.Linear(feature_size, size, bias=False)
+        self.scorer = Scorer(size, dropout)
+
+    def forward(self, contexts: Tensor, inputs: Tensor, attention: Tensor) -> Tensor:
+        """Scores (words, longest) of the spans of 1, 2, … words from each word on.
+
+        Args:
+            contexts: Of words behind one another, (words, context size).
+            inputs: Their vectors, (words, head size).
+            attention: What each word weighs in each span, (words, longest, longest).
+        """
+        longest = attention.shape[1]
+        heads = attention @ following(self.head(inputs), longest)
+        ends = following(self.end(contexts), longest)
+        widths = self.of_width(self.width.weight)
+        return self.scorer(self.start(contexts).unsqueeze(1) + ends + heads + widths)
+
+
+class PairScorer(nn.Module):
+    """How much a span seems to refer back to an earlier one: both, their product, the distance.
+
+    Args:
+        span_size: Of a span.
+        size: Of the hidden layers.
+        feature_size: Of the vector for a distance.
+        dropout: Of the hidden layers.
+    """
+
+    def __init__(self, span_size: int, *, size: int, feature_size: int, dropout: float) -> None:
+        super().__init__()
+        self.later = nn.Linear(span_size, size)
+        self.earlier = nn.Linear(span_size, size, bias=False)
+        self.product = nn.Linear(span_size, size, bias=False)
+        self.distance = nn.Embedding(len(DISTANCES) + 1, feature_size)
+        self.of_distance = nn.Linear(feature_size, size, bias=False)
+        self.scorer = Scorer(size, dropout)
+
+    def forward(self, spans: Tensor, later: Tensor, earlier: Tensor) -> Tensor:
+        """Scores (later, earlier) of pairs.
+
+        Args:
+            spans: Of a document, in their order, (spans, span size).
+            later: Numbers of spans, (later,).
+            earlier: For each of those, numbers of spans before it, (later, earlier).
+        """
+        mine = functional.embedding(later, spans)
+        theirs = functional.embedding(earlier, spans)
+        sums = self.later(mine).unsqueeze(1) + self.product(mine.unsqueeze(1) * theirs)
+        sums = sums + functional.embedding(earlier, self.earlier(spans))
+        distances = distance_buckets(later.unsqueeze(1) - earlier)
+        sums = sums + functional.embedding(distances, self.of_distance(self.distance.weight))
+        return self.scorer(sums)
+
+
+def following(vectors: Tensor, count: int) -> Tensor:
+    """Each vector and those after it, (words, count, size); zero where there are no more words.
+
+    >>> following(torch.tensor([[1.0], [2.0]]), 2).squeeze(-1).tolist()
+    [[1.0, 2.0], [2.0, 0.0]]
+    """
+    padded = functional.pad(vectors, (0, 0, 0, count - 1))
+    return torch.stack([padded[place : place + len(vectors)] for place in range(count)], dim=1)
+
+
+def distance_buckets(distances: Tensor) -> Tensor:
+    """The bucket of each distance in spans: 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, 64 and more.
+
+    >>> distance_buckets(torch.tensor([1, 2, 7, 8, 64, 500])).tolist()
+    [0, 1, 4, 5, 8, 8]
+    """
+    return torch.bucketize(distances, torch.tensor(DISTANCES, device=distances.device), right=True)
+
+
+def span_mask(lengths: Sequence[int], longest: int) -> Tensor:
+    """Which spans are within one sentence, (words, longest): of 1, 2, … words from each word on.
+
+    >>> span_mask([2, 1], longest=2).tolist()
+    [[True, True], [True, False], [True, False]]
+    """
+    left = [length - place for length in lengths for place in range(length)]
+    return torch.arange(1, longest + 1) <= torch.tensor(left, dtype=torch.long).unsqueeze(1)
+
+
+def prune(spans: Iterable[Span], most: int) -> list[Span]:
+    """The first `most` spans that do not cross one taken before, in the order of the document.
+
+    Two spans cross where they overlap and neither is within the other.
+
+    Args:
+        spans: Different ones, the best first; no more of them are asked for than are needed.
+        most: How many are taken.
+
+    >>> prune([Span(0, 2), Span(1, 3), Span(0, 1)], most=2)
+    [Span(start=0, end=1), Span(start=0, end=2)]
+    """
+    taken: list[Span] = []
+    crossing = Crossing()
+    for span in spans:
+        if not crossing.crosses(span):
+            taken.append(span)
+            crossing.add(span)
+        if len(taken) >= most:
+            break
+    return sorted(taken)
+
+
+class Crossing:
+    """Spans that were taken, by where they start and end: to look at a few words is enough."""
+
+    def __init__(self) -> None:
+        self._last_end: dict[int, int] = {}
+        self._first_start: dict[int, int] = {}
+
+    def add(self, span: Span) -> None:
+        """Take a span."""
+        start, end = span
+        self._last_end[start] = max(end, self._last_end.get(start, end))
+        self._first_start[end] = min(start, self._first_start.get(end, start))
+
+    def crosses(self, span: Span) -> bool:
+        """Whether a span crosses one that was taken."""
+        start, end = span
+        return any(
+            self._last_end.get(place, 0) > end or self._first_start.get(place, start) < start
+            for place in range(start + 1, end)
+        )
+
 
 ROWS_AT_ONCE = 256
 """Spans whose antecedents are looked for at once: what they take in memory is bounded by it."""
@@ -84,7 +261,7 @@ class CorefNetwork(nn.Module):
             size, size=settings.scorer_size, feature_size=settings.feature_size, dropout=dropout
         )
 
-    def read(self, words: WordVectors) -> ReadWords:
+    def read(self, words: BatchVectors) -> ReadWords:
         """Read a batch of sentences; their words come out behind one another, without padding."""
         outputs = self.dropout(self.context(words.at_input, words.mask))
         places = words.mask.flatten().nonzero().squeeze(-1)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from elmokit.tasks.coref.documents import Cluster
-from elmokit.tasks.examples import Words
-from elmokit.tasks.offsets import Offsets, place_of_words
+from elmokit.tasks.examples import Offsets, Words, place_of_words
 
 
 class Mention(NamedTuple):

@@ -13,31 +13,68 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.plurals import counted
-from elmokit.tasks.batches import size_of
+from elmokit.system import counted, import_extra
 from elmokit.tasks.config import FilesConfig
-from elmokit.tasks.coref.clusters import cluster_numbers, linked_clusters
-from elmokit.tasks.coref.documents import Cluster, Document, Span, segments, without_singletons
-from elmokit.tasks.coref.gap import GapScore, score_pronouns
-from elmokit.tasks.coref.metrics import CorefScore, score_clusters
+from elmokit.tasks.coref.documents import (
+    Cluster,
+    Document,
+    Span,
+    make_clusters,
+    segments,
+    without_singletons,
+)
 from elmokit.tasks.coref.network import (
     CorefNetwork,
     ReadWords,
     antecedent_loss,
     best_antecedents,
+    prune,
 )
 from elmokit.tasks.coref.predictions import CorefPrediction, mentions_of
-from elmokit.tasks.coref.spans import prune
-from elmokit.tasks.examples import Words
-from elmokit.tasks.files.column_settings import fixed_format_of
-from elmokit.tasks.files.conll_coref import read_conll_coref
+from elmokit.tasks.coref.scores import CorefScore, GapScore, score_clusters, score_pronouns
+from elmokit.tasks.examples import Labels, Words, size_of
+from elmokit.tasks.files.conll import read_conll_coref
+from elmokit.tasks.files.examples import fixed_format_of
 from elmokit.tasks.files.gap import read_gap
-from elmokit.tasks.labels import Labels
+from elmokit.tasks.inputs import Sizes
 from elmokit.tasks.task import Given, Task, TaskModel, check_has_words, check_words
-from elmokit.tasks.word_vectors import Sizes
 from elmokit.text.batching import batch_by_length
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
+
+
+def linked_clusters(
+    spans: Sequence[Span], antecedents: Sequence[int | None], alone: Sequence[bool] | None = None
+) -> tuple[Cluster, ...]:
+    """Clusters of the spans that antecedents link.
+
+    Args:
+        spans: In the order of the document.
+        antecedents: The number of the earlier span that each refers back to; None for none.
+        alone: Whether each span is a mention even if nothing is linked to it. Without it none is.
+
+    >>> spans = [Span(0, 1), Span(2, 3), Span(4, 5)]
+    >>> linked_clusters(spans, [None, None, 0])
+    ((Span(start=0, end=1), Span(start=4, end=5)),)
+    """
+    cluster_of: list[int] = []
+    members: list[list[int]] = []
+    for number, antecedent in enumerate(antecedents):
+        if antecedent is None:
+            cluster_of.append(len(members))
+            members.append([number])
+        else:
+            cluster_of.append(cluster_of[antecedent])
+            members[cluster_of[antecedent]].append(number)
+    kept = (some for some in members if len(some) > 1 or (alone is not None and alone[some[0]]))
+    return make_clusters([spans[number] for number in some] for some in kept)
+
+
+def cluster_numbers(clusters: Sequence[Cluster], spans: Sequence[Span]) -> list[int]:
+    """The number of each span's cluster, -1 where it has none."""
+    numbers = {span: number for number, cluster in enumerate(clusters) for span in cluster}
+    return [numbers.get(span, -1) for span in spans]
+
 
 Clusters = tuple[Cluster, ...]
 READ_AT_ONCE = 4096
@@ -77,6 +114,7 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
 
     def prepare(self, examples: Sequence[Document]) -> list[Document]:
         """The same, without mentions that corefer with nothing unless they are to be found."""
+        import_extra("scipy.optimize", "tasks")  # the scores need it: not to fail after an epoch
         for example in examples:
             if example.clusters is None:
                 raise InputError(f"{example.place}: has no clusters; give a file of coreference")

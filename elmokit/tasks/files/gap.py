@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmokit.errors import FormatError, InputError
+from elmokit.io.tables import TableRow, table_rows
+from elmokit.io.text_files import ENCODING, Line, read_lines
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span, make_clusters
-from elmokit.tasks.files.lines import ENCODING, Line, read_lines
-from elmokit.tasks.files.rows import Row, tsv_rows
-from elmokit.tasks.offsets import words_between
+from elmokit.tasks.examples import words_between
 from elmokit.text.tokenizer import Token, Tokenizer
 
 FEMININE = ("she", "her", "hers", "herself")
@@ -42,7 +42,7 @@ def read_gap(
     """
     lines = list(read_lines(path, encoding))
     _check_columns(lines)
-    rows = tsv_rows(lines, header=True, skip_bad=skip_bad_rows)
+    rows = table_rows(lines, "tsv", skip_bad=skip_bad_rows)
     documents = [_document(row, tokenizer) for row in rows]
     if not documents:
         raise InputError(
@@ -64,7 +64,7 @@ def _check_columns(lines: Sequence[Line]) -> None:
         )
 
 
-def _document(row: Row, tokenizer: Tokenizer) -> Document:
+def _document(row: TableRow, tokenizer: Tokenizer) -> Document:
     values = dict(zip(row.names, row.values, strict=True))
     sentences = tokenizer.sentences(values["Text"])
     tokens = [token for sentence in sentences for token in sentence]

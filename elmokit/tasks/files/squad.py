@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.plurals import counted
-from elmokit.tasks.files.lines import ENCODING, read_text
-from elmokit.tasks.labels import shown
-from elmokit.tasks.offsets import words_between
+from elmokit.io.text_files import ENCODING, read_text
+from elmokit.system import counted
+from elmokit.tasks.examples import shown, words_between
 from elmokit.tasks.reading.passages import Answer, Passage, Question, read_passage
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmokit.errors import FormatError
+from elmokit.errors import FormatError, InputError
+from elmokit.io.text_files import ENCODING, Line, read_lines
 from elmokit.tasks.examples import TextExample
-from elmokit.tasks.files.lines import ENCODING, Line, read_lines
 
 PIECE = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<end>\))|(?P<word>[^\s()]+)")
 SPELLINGS = {
@@ -60,6 +60,8 @@ def read_trees(
         if line.text.strip():
             found = _examples(line)
             examples.extend(found if phrases else [next(found)])
+    if not examples:
+        raise InputError(f"{path}: holds no tree; name a file that has some")
     if not phrases:
         return examples
     return _without_repetitions(each for each in examples if len(each.words) >= shortest_phrase)

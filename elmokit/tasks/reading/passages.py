@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
-from elmokit.tasks.examples import Words
-from elmokit.tasks.offsets import Offsets, place_of_words
+from elmokit.tasks.examples import Offsets, Words, place_of_words
 from elmokit.text.tokenizer import Tokenizer
 
 
@@ -62,3 +62,23 @@ def read_passage(text: str, tokenizer: Tokenizer, place: str) -> Passage:
         questions=(),
         place=place,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPrediction:
+    """The answer to a question: text[start:end] of what was asked about."""
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+    """Among all spans of words that could be answers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "answer": self.answer,
+            "start": self.start,
+            "end": self.end,
+            "probability": self.probability,
+        }

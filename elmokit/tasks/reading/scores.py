@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from elmokit.errors import InputError
-from elmokit.plurals import counted
+from elmokit.system import counted
 from elmokit.tasks.reading.passages import Question
 from elmokit.tasks.scores import aligned
 

@@ -14,26 +14,27 @@ from torch import Tensor
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import FilesConfig, TaskConfig
-from elmokit.tasks.files.column_settings import fixed_format_of
+from elmokit.tasks.examples import Labels
+from elmokit.tasks.files.examples import fixed_format_of
 from elmokit.tasks.files.squad import read_squad
-from elmokit.tasks.labels import Labels
-from elmokit.tasks.reading.inputs import Piece, Reading, reading_of
-from elmokit.tasks.reading.passages import Passage, Question, read_passage
-from elmokit.tasks.reading.predictions import AnswerPrediction
-from elmokit.tasks.reading.reader import Reader
-from elmokit.tasks.reading.scores import AnswerScore, score_answers
-from elmokit.tasks.reading.spans import (
+from elmokit.tasks.inputs import Sizes
+from elmokit.tasks.reading.network import (
+    Reading,
+    ReadingNetwork,
     SpanScores,
+    TextWindow,
     Window,
     WordSpan,
     best_spans,
+    reading_of,
     right_spans,
     shared_loss,
     windows_of,
     windows_without,
 )
+from elmokit.tasks.reading.passages import AnswerPrediction, Passage, Question, read_passage
+from elmokit.tasks.reading.scores import AnswerScore, score_answers
 from elmokit.tasks.task import Given, Task, TaskModel, words_of
-from elmokit.tasks.word_vectors import Sizes
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
@@ -55,7 +56,7 @@ Answers = tuple[AnswerPrediction, ...]
 """One for each question about a text."""
 
 
-class ReadingTask(Task[Passage, Reader, Answers]):
+class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
     """Answers to questions: spans of the text that they are about.
 
     An example is a text with all its questions: it is encoded once for all of them.
@@ -101,10 +102,10 @@ class ReadingTask(Task[Passage, Reader, Answers]):
         """The same, those with many questions in parts."""
         return [part for passage in examples for part in in_parts(passage)]
 
-    def make_network(self, sizes: Sizes) -> Reader:
+    def make_network(self, sizes: Sizes) -> ReadingNetwork:
         """BiDAF with self-attention."""
         network = self.config.network
-        return Reader(
+        return ReadingNetwork(
             sizes,
             hidden=network.hidden,
             dropout=network.dropout,
@@ -116,7 +117,7 @@ class ReadingTask(Task[Passage, Reader, Answers]):
         network = self.config.network
         return windows_of(len(passage.offsets), network.window, network.overlap)
 
-    def loss(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> Tensor:
+    def loss(self, model: TaskModel[ReadingNetwork], examples: Sequence[Passage]) -> Tensor:
         """-log p of the answers' first and last words, the mean over questions."""
         questions = [question for passage in examples for question in passage.questions]
         pieces = list(self.training_pieces(examples))
@@ -128,7 +129,7 @@ class ReadingTask(Task[Passage, Reader, Answers]):
         losses = losses + shared_loss(scores.end, ends, scores.mask, rows)
         return losses.mean()
 
-    def training_pieces(self, examples: Sequence[Passage]) -> Iterator[Piece]:
+    def training_pieces(self, examples: Sequence[Passage]) -> Iterator[TextWindow]:
         """What a training step reads: of each question the windows with an answer, and one without.
 
         The one without, of which no word is of an answer, is drawn by torch's generator.
@@ -144,9 +145,9 @@ class ReadingTask(Task[Passage, Reader, Answers]):
                 number += 1
             for window, numbers in zip(windows, asked, strict=True):
                 if numbers:
-                    yield Piece(passage, window, tuple(numbers))
+                    yield TextWindow(passage, window, tuple(numbers))
 
-    def guess(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> list[Answers]:
+    def guess(self, model: TaskModel[ReadingNetwork], examples: Sequence[Passage]) -> list[Answers]:
         """The best answer to each question, over all windows of its text."""
         questions = [question for passage in examples for question in passage.questions]
         found: list[list[Candidate]] = [[] for _ in questions]
@@ -159,7 +160,9 @@ class ReadingTask(Task[Passage, Reader, Answers]):
             for passage in examples
         ]
 
-    def predict(self, model: TaskModel[Reader], examples: Sequence[Passage]) -> list[Answers]:
+    def predict(
+        self, model: TaskModel[ReadingNetwork], examples: Sequence[Passage]
+    ) -> list[Answers]:
         """The same, which knows its probability."""
         return self.guess(model, examples)
 
@@ -180,7 +183,7 @@ class ReadingTask(Task[Passage, Reader, Answers]):
                 found[number] = tuple(islice(rest, len(examples[number].questions)))
         return [found[number] for number in range(len(examples))]
 
-    def all_pieces(self, examples: Sequence[Passage]) -> Iterator[Piece]:
+    def all_pieces(self, examples: Sequence[Passage]) -> Iterator[TextWindow]:
         """Every window of every text, for all questions about it, some of them at once."""
         number = 0
         for passage in examples:
@@ -188,10 +191,13 @@ class ReadingTask(Task[Passage, Reader, Answers]):
             number += len(numbers)
             for window in self.windows(passage):
                 for start in range(0, len(numbers), MOST_QUESTIONS):
-                    yield Piece(passage, window, numbers[start : start + MOST_QUESTIONS])
+                    yield TextWindow(passage, window, numbers[start : start + MOST_QUESTIONS])
 
     def candidates(
-        self, model: TaskModel[Reader], pieces: Sequence[Piece], questions: Sequence[Question]
+        self,
+        model: TaskModel[ReadingNetwork],
+        pieces: Sequence[TextWindow],
+        questions: Sequence[Question],
     ) -> Iterator[tuple[int, Candidate]]:
         """The best span of each window for each question about it, whose number comes with it."""
         reading = reading_of(model.inputs, pieces, questions)
@@ -259,7 +265,7 @@ def training_windows(right: Iterable[int], others: Sequence[int]) -> list[int]:
 
 
 def right_words(
-    pieces: Sequence[Piece], questions: Sequence[Question], mask: Tensor
+    pieces: Sequence[TextWindow], questions: Sequence[Question], mask: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Where answers begin, and their last words: (rows, words) bool each."""
     starts, ends = torch.zeros_like(mask), torch.zeros_like(mask)
@@ -276,14 +282,14 @@ def right_words(
     return starts, ends
 
 
-def scores_of(network: Reader, reading: Reading) -> SpanScores:
+def scores_of(network: ReadingNetwork, reading: Reading) -> SpanScores:
     """What a network makes of what it reads."""
     return network(reading.windows, reading.questions, reading.window_rows, reading.asked_rows)
 
 
-def some_at_once(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def some_at_once(pieces: Iterable[TextWindow]) -> Iterator[list[TextWindow]]:
     """Pieces in their order, as many at once as there is room for; at least one."""
-    some: list[Piece] = []
+    some: list[TextWindow] = []
     rows = widest = 0
     for piece in pieces:
         rows, widest = rows + len(piece.asked), max(widest, piece.width)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from elmokit.errors import InputError
 from elmokit.tasks.examples import Words
-from elmokit.tasks.tags import OUTSIDE, Span, Tag
+from elmokit.tasks.tags import OUTSIDE, LabelledSpan, Tag
 from elmokit.text.characters import short
 
 VERB = "V"
@@ -25,7 +25,7 @@ class Proposition:
 
     predicate: int
     """The number of its word in the sentence, from 0."""
-    phrases: tuple[Span, ...] = ()
+    phrases: tuple[LabelledSpan, ...] = ()
     """Roles, in the order of the sentence, that of the predicate among them; none where they are to
     be predicted. They do not overlap. An argument in several parts has a phrase for each."""
 
@@ -82,10 +82,10 @@ def _part(sentence: RoleSentence, propositions: tuple[Proposition, ...]) -> Role
     return replace(sentence, propositions=propositions, others=others)
 
 
-def tags_of(phrases: Sequence[Span], words: int) -> tuple[str, ...]:
+def tags_of(phrases: Sequence[LabelledSpan], words: int) -> tuple[str, ...]:
     """The roles of so many words as BIO tags.
 
-    >>> tags_of([Span("ARG0", 0, 2), Span("V", 2, 3)], 4)
+    >>> tags_of([LabelledSpan("ARG0", 0, 2), LabelledSpan("V", 2, 3)], 4)
     ('B-ARG0', 'I-ARG0', 'B-V', 'O')
     """
     tags = [OUTSIDE] * words

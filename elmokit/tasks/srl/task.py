@@ -12,18 +12,13 @@ from torch import Tensor
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import FilesConfig
-from elmokit.tasks.files.column_settings import fixed_format_of
-from elmokit.tasks.files.props import PropsFormat, read_props
-from elmokit.tasks.labels import Labels
+from elmokit.tasks.examples import Labels
+from elmokit.tasks.files.conll import PropsFormat, read_props
+from elmokit.tasks.files.examples import fixed_format_of
+from elmokit.tasks.inputs import BatchVectors, Sizes
+from elmokit.tasks.networks.crf import best_bio_tags
 from elmokit.tasks.scores import Accuracy, score_words
-from elmokit.tasks.srl.bio import best_bio_tags
-from elmokit.tasks.srl.predictions import (
-    RolePrediction,
-    TaggedWords,
-    found_predicate,
-    joined_sentences,
-    within_text,
-)
+from elmokit.tasks.srl.network import Predicates, RoleTagger, finder_loss, role_loss
 from elmokit.tasks.srl.propositions import (
     VERB,
     Proposition,
@@ -34,11 +29,18 @@ from elmokit.tasks.srl.propositions import (
     with_found,
     with_given,
 )
-from elmokit.tasks.srl.role_tagger import Predicates, RoleTagger, finder_loss, role_loss
-from elmokit.tasks.srl.scores import RoleScore, found_predicates, score_roles
+from elmokit.tasks.srl.results import (
+    RolePrediction,
+    RoleScore,
+    TaggedWords,
+    found_predicate,
+    found_predicates,
+    joined_sentences,
+    score_roles,
+    within_text,
+)
 from elmokit.tasks.tags import OUTSIDE, entity_tag, scheme_tags, spans
 from elmokit.tasks.task import Given, Task, TaskModel, words_of
-from elmokit.tasks.word_vectors import Sizes, WordVectors
 from elmokit.text.tokenizer import Tokenizer
 
 WORDS_AT_ONCE = 8192
@@ -171,7 +173,7 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
         ]
 
     def _tagged(
-        self, model: TaskModel[RoleTagger], words: WordVectors, predicates: Predicates
+        self, model: TaskModel[RoleTagger], words: BatchVectors, predicates: Predicates
     ) -> Iterator[TaggedWords]:
         """The best legal tags beside each predicate, some predicates at once."""
         step = max(1, WORDS_AT_ONCE // max(1, words.mask.shape[1]))
@@ -243,13 +245,13 @@ def predicates_of(examples: Sequence[RoleSentence], device: torch.device) -> Pre
 
 
 def with_their_sentences(
-    words: WordVectors, predicates: Predicates
-) -> tuple[WordVectors, Predicates]:
+    words: BatchVectors, predicates: Predicates
+) -> tuple[BatchVectors, Predicates]:
     """The sentences that predicates, in their order, are of, and the predicates among these."""
     first, last = (int(predicates.sentences[at]) for at in (0, -1))
     rows = slice(first, last + 1)
     at_output = None if words.at_output is None else words.at_output[rows]
-    read = WordVectors(words.at_input[rows], at_output, words.mask[rows])
+    read = BatchVectors(words.at_input[rows], at_output, words.mask[rows])
     return read, predicates._replace(sentences=predicates.sentences - first)
 
 

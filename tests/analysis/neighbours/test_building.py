@@ -16,15 +16,12 @@ from small_indexes import (
 )
 from small_models import small_embedder
 
-from elmokit.analysis.neighbours.building import build_index, check_target
-from elmokit.analysis.neighbours.description import read_description
-from elmokit.analysis.neighbours.run import Build
-from elmokit.analysis.neighbours.settings import IndexSettings
-from elmokit.analysis.neighbours.store import OccurrenceStore
+from elmokit.analysis.neighbours.build import Build, IndexSettings, build_index, check_target
+from elmokit.analysis.neighbours.store import OccurrenceStore, read_description
 from elmokit.bulk import pipeline
+from elmokit.bulk.compute import BulkProgress
 from elmokit.bulk.inputs import InputSettings, open_input
 from elmokit.bulk.spool import parts_of
-from elmokit.bulk.summary import Progress
 from elmokit.errors import DiskError, ElmoWarning, FormatError, InputError, StoppedError
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
@@ -160,7 +157,7 @@ def test_a_kill_after_the_index_got_its_name_leaves_nothing_to_do(tmp_path, monk
 
 def test_only_the_parts_that_are_missing_are_computed_again(tmp_path, monkeypatch):
     killed_at(monkeypatch, tmp_path, Build, "record", 4, True)
-    reports: list[Progress] = []
+    reports: list[BulkProgress] = []
     built(tmp_path, LINES, resume=True, report=reports.append)
     assert reports[-1].words == sum(map(len, LINES))
     assert 0 < reports[-1].words_here < reports[-1].words

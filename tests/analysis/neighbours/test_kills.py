@@ -15,8 +15,8 @@ from small_indexes import rows_expected, rows_of, sentences, write_corpus
 from small_models import small_embedder
 
 from elmokit.bulk.spool import parts_of
-from elmokit.formats.json_files import read_object
 from elmokit.formats.native import SavedModel, write_model
+from elmokit.io.files import read_object
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from elmokit.analysis.neighbours.marked import find_marked
+from elmokit.analysis.neighbours.index import find_marked
 from elmokit.errors import InputError
 from elmokit.text.tokenizer import load_tokenizer
 

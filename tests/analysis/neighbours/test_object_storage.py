@@ -9,8 +9,8 @@ from small_indexes import built, sentences
 from small_models import small_embedder
 
 from elmokit import Embedder
+from elmokit.analysis.neighbours.build import IndexSettings
 from elmokit.analysis.neighbours.index import NeighbourIndex
-from elmokit.analysis.neighbours.settings import IndexSettings
 from elmokit.errors import FormatError, InputError
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")

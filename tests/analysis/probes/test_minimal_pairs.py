@@ -6,8 +6,8 @@ import pytest
 from small_language_models import small_language_model
 
 from elmokit import LanguageModel
-from elmokit.analysis.probes.files.minimal_pairs import MinimalPair, Paradigm, read_minimal_pairs
-from elmokit.analysis.probes.minimal_pairs import probe_minimal_pairs
+from elmokit.analysis.probes.files import MinimalPair, Paradigm, read_minimal_pairs
+from elmokit.analysis.probes.probes import probe_minimal_pairs
 from elmokit.config import WordEncoderConfig
 from elmokit.errors import ConfigError
 

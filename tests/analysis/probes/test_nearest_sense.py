@@ -5,8 +5,8 @@ import pytest
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
-from elmokit.analysis.probes.files.senses import Occurrence, SenseSentence
-from elmokit.analysis.probes.nearest_sense import (
+from elmokit.analysis.probes.files import SenseOccurrence, SenseSentence
+from elmokit.analysis.probes.senses import (
     CHANCE,
     Word,
     chance,
@@ -20,7 +20,7 @@ from elmokit.errors import InputError
 def sentence(text: str, *senses: str) -> SenseSentence:
     """A sentence whose last word has senses."""
     words = tuple(text.split())
-    return SenseSentence(words, (Occurrence(len(words) - 1, len(words), "", senses),))
+    return SenseSentence(words, (SenseOccurrence(len(words) - 1, len(words), "", senses),))
 
 
 BANKS = [

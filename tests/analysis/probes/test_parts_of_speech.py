@@ -7,8 +7,8 @@ from closeness import assert_agree
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
-from elmokit.analysis.probes.files.tagged import TaggedSentence
-from elmokit.analysis.probes.parts_of_speech import (
+from elmokit.analysis.probes.files import TaggedWords
+from elmokit.analysis.probes.probes import (
     BASELINE,
     TaggedText,
     baseline_scores,
@@ -18,9 +18,9 @@ from elmokit.analysis.probes.parts_of_speech import (
 )
 
 
-def sentence(first: str) -> TaggedSentence:
+def sentence(first: str) -> TaggedWords:
     """The tag of x is that of the word before it: one that sees x alone can only guess."""
-    return TaggedSentence((first, "x"), (f"{first}-itself", f"after-{first}"))
+    return TaggedWords((first, "x"), (f"{first}-itself", f"after-{first}"))
 
 
 SENTENCES = [sentence("aa" if number % 2 else "b") for number in range(400)]
@@ -56,15 +56,15 @@ def test_words_are_embedded_once_and_in_their_order():
 
 
 def test_a_new_word_has_the_most_frequent_tag_of_all():
-    train = [TaggedSentence(("a", "b", "a", "a", "c"), ("X", "Y", "Z", "Z", "Y"))]
-    train += [TaggedSentence(("d",), ("Y",))]
-    test = [TaggedSentence(("b", "a", "new", "a"), ("Y", "Z", "Y", "X"))]
+    train = [TaggedWords(("a", "b", "a", "a", "c"), ("X", "Y", "Z", "Z", "Y"))]
+    train += [TaggedWords(("d",), ("Y",))]
+    test = [TaggedWords(("b", "a", "new", "a"), ("Y", "Z", "Y", "X"))]
     assert baseline_scores(TaggedText(train, train, test)) == (5 / 6, 3 / 4)
 
 
 def test_a_tag_that_was_not_learnt_is_wrong():
-    train = [TaggedSentence(("a",), ("X",)), TaggedSentence(("b",), ("Y",))] * 20
-    text = TaggedText(train, train, [TaggedSentence(("a", "b"), ("X", "NEW"))])
+    train = [TaggedWords(("a",), ("X",)), TaggedWords(("b",), ("Y",))] * 20
+    text = TaggedText(train, train, [TaggedWords(("a", "b"), ("X", "NEW"))])
     report = probe_parts_of_speech(text, embed_text([small_embedder()], text))
     assert report.scores["layer 0 (static)"] == (1.0, 0.5)
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from elmokit.analysis.probes.report import ProbeReport, draw_reports
-from elmokit.analysis.probes.stages import Stages
+from elmokit.analysis.probes.report import ProbeReport, Stages, draw_reports
 from elmokit.errors import InputError
 
 REPORT = ProbeReport(

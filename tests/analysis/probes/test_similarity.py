@@ -5,10 +5,10 @@ from analysis.probes.small_texts import write
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
-from elmokit.analysis.probes.similarity import probe_similarity
+from elmokit.analysis.probes.probes import probe_similarity
 from elmokit.errors import InputError
-from elmokit.static.angles import cosine
 from elmokit.static.evaluation import rank_correlation, similarity_score
+from elmokit.static.vectors import cosine
 
 PAIRS = [("king", "queen", 9), ("king", "man", 5), ("queen", "river", 1), ("doggy", "dog", 8)]
 
@@ -21,7 +21,7 @@ def pairs(tmp_path):
 def layer_0(count: int) -> float | None:
     """Spearman of the first pairs, by hand."""
     embedder = small_embedder()
-    vectors = [embedder.embed([[first], [second]], layer=0) for first, second, _ in PAIRS]
+    vectors = [embedder.embed([[first], [second]], layers=0) for first, second, _ in PAIRS]
     cosines = [cosine(first[0], second[0]) for first, second in vectors]
     return rank_correlation(cosines[:count], [score for _, _, score in PAIRS][:count])
 

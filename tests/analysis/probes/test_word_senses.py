@@ -6,9 +6,8 @@ from closeness import assert_agree
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
-from elmokit.analysis.probes.files.sense_index import SenseIndex
-from elmokit.analysis.probes.files.senses import Occurrence, SenseSentence
-from elmokit.analysis.probes.word_senses import (
+from elmokit.analysis.probes.files import SenseIndex, SenseOccurrence, SenseSentence
+from elmokit.analysis.probes.senses import (
     BASELINE,
     SenseData,
     SenseScore,
@@ -28,7 +27,7 @@ INDEX = SenseIndex({ONE: 1, TWO: 2}, {"x%1": ONE})
 def sentence(text: str, lemma: str = "x%1", *senses: str) -> SenseSentence:
     """A sentence whose last word has senses."""
     words = tuple(text.split())
-    return SenseSentence(words, (Occurrence(len(words) - 1, len(words), lemma, senses),))
+    return SenseSentence(words, (SenseOccurrence(len(words) - 1, len(words), lemma, senses),))
 
 
 def test_the_sense_is_that_of_the_same_sentence():
@@ -48,7 +47,7 @@ def test_a_lemma_that_was_not_learnt_has_its_first_sense_or_none():
 
 def test_vectors_of_a_sense_are_added_up_over_the_means_of_its_words():
     embedder = small_embedder()
-    unit = Occurrence(1, 3, "take%2", ("take%2:00:01::",))
+    unit = SenseOccurrence(1, 3, "take%2", ("take%2:00:01::",))
     sentences = [SenseSentence(("it", "took", "place"), (unit,)), sentence("y", "take%2", ONE)]
     sentences.append(sentence("place", "take%2", *unit.senses))
     sums = add_up_senses(embedder, sentences)["take%2"]
@@ -60,7 +59,7 @@ def test_vectors_of_a_sense_are_added_up_over_the_means_of_its_words():
 
 def test_only_sentences_with_a_lemma_that_is_asked_are_read():
     other = sentence("b y", "y%1", ONE)
-    both = SenseSentence(("x", "y"), (Occurrence(0, 1, "x%1", (ONE,)), *other.occurrences))
+    both = SenseSentence(("x", "y"), (SenseOccurrence(0, 1, "x%1", (ONE,)), *other.occurrences))
     kept = with_lemmas([other, both], {"x%1"})
     assert kept == [SenseSentence(("x", "y"), both.occurrences[:1])]
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from elmokit.tasks.coref.clusters import cluster_numbers, linked_clusters
 from elmokit.tasks.coref.documents import Span
+from elmokit.tasks.coref.task import cluster_numbers, linked_clusters
 
 SPANS = [Span(n, n + 1) for n in range(7)]
 

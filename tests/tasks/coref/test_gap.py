@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from elmokit.tasks.coref.documents import Cluster, PronounQuestion, Span
-from elmokit.tasks.coref.gap import FEMININE, MASCULINE, answer, score_pronouns
+from elmokit.tasks.coref.scores import FEMININE, MASCULINE, answer, score_pronouns
 
 PRONOUN, FIRST, SECOND, OTHER = Span(9, 10), Span(0, 2), Span(4, 5), Span(7, 8)
 A, B = (FIRST, PRONOUN), (SECOND, PRONOUN)

@@ -8,7 +8,7 @@ import pytest
 from closeness import EXACT
 
 from elmokit.tasks.coref.documents import Cluster, Span
-from elmokit.tasks.coref.metrics import Shares, b_cubed, ceaf, mentions, muc, score_clusters
+from elmokit.tasks.coref.scores import Shares, b_cubed, ceaf, mentions, muc, score_clusters
 
 
 def clusters(*words: str) -> list[Cluster]:

@@ -10,8 +10,8 @@ from tasks.small_words import random_words
 from torch import Tensor
 from torch.nn import functional
 
+from elmokit.tasks.config import CorefConfig
 from elmokit.tasks.coref import network as module
-from elmokit.tasks.coref.config import CorefConfig
 from elmokit.tasks.coref.documents import Span
 from elmokit.tasks.coref.network import (
     Antecedents,
@@ -21,7 +21,7 @@ from elmokit.tasks.coref.network import (
     antecedent_loss,
     best_antecedents,
 )
-from elmokit.tasks.word_vectors import Sizes, WordVectors
+from elmokit.tasks.inputs import BatchVectors, Sizes
 
 SIZES = Sizes(at_input=6, at_output=0)
 LENGTHS = (5, 2, 3)
@@ -33,11 +33,11 @@ def new_network(sizes: Sizes = SIZES, **settings: Any) -> CorefNetwork:
     return CorefNetwork(sizes, config, hidden=5, layers=1, dropout=0.5).eval()
 
 
-def batch(*lengths: int, seed: int = 0) -> WordVectors:
+def batch(*lengths: int, seed: int = 0) -> BatchVectors:
     generator = torch.Generator().manual_seed(seed)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     vectors = torch.randn(*mask.shape, SIZES.at_input, generator=generator)
-    return WordVectors(vectors * mask.unsqueeze(-1), None, mask)
+    return BatchVectors(vectors * mask.unsqueeze(-1), None, mask)
 
 
 def read(network: CorefNetwork) -> ReadWords:
@@ -121,7 +121,7 @@ def test_a_sentence_is_read_as_if_it_were_alone() -> None:
     network = new_network()
     together, vectors = read(network), batch(*LENGTHS)
     alone = network.read(
-        WordVectors(vectors.at_input[1:2, :2], None, torch.ones(1, 2, dtype=torch.bool))
+        BatchVectors(vectors.at_input[1:2, :2], None, torch.ones(1, 2, dtype=torch.bool))
     )
     for one, other in zip(alone, together, strict=True):
         assert_close(one, other[5:7])

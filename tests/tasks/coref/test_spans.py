@@ -5,7 +5,7 @@ import random
 import pytest
 
 from elmokit.tasks.coref.documents import Span
-from elmokit.tasks.coref.spans import prune, span_mask
+from elmokit.tasks.coref.network import prune, span_mask
 
 
 def cross(one: Span, other: Span) -> bool:

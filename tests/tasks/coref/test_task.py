@@ -22,21 +22,18 @@ from tasks.small_tasks import (
 
 from elmokit.errors import ConfigError, ElmoWarning, InputError, StoppedError
 from elmokit.tasks.catalogue import task_config
-from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import FilesConfig, TaskConfig
 from elmokit.tasks.coref import task as coref_task
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span
-from elmokit.tasks.coref.gap import GapScore
-from elmokit.tasks.coref.metrics import CorefScore
 from elmokit.tasks.coref.network import ReadWords, antecedent_loss
 from elmokit.tasks.coref.predictions import CorefPrediction
+from elmokit.tasks.coref.scores import CorefScore, GapScore
 from elmokit.tasks.coref.task import CorefTask, mention_loss, read_words
-from elmokit.tasks.inputs import TaskInputs
-from elmokit.tasks.labels import Labels
-from elmokit.tasks.results import TaskResult
-from elmokit.tasks.run import train_task
-from elmokit.tasks.saved_task import TrainedTask
+from elmokit.tasks.examples import Labels
+from elmokit.tasks.inputs import CharacterFeatures, TaskInputs
+from elmokit.tasks.run import TaskResult, train_task
 from elmokit.tasks.task import TaskModel
+from elmokit.tasks.trained import TrainedTask
 from elmokit.text.tokenizer import load_tokenizer
 
 

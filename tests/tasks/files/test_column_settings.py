@@ -4,8 +4,7 @@ import pytest
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import Column, FilesConfig, Format, Kind
-from elmokit.tasks.files.column_settings import after_training, file_settings, fixed_format_of
-from elmokit.tasks.files.reading import FORMATS
+from elmokit.tasks.files.examples import FORMATS, after_training, file_settings, fixed_format_of
 
 
 def refused(kind: Kind, name: str, files: FilesConfig) -> str:

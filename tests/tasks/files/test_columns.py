@@ -6,7 +6,7 @@ import pytest
 
 from elmokit.errors import ElmoError
 from elmokit.tasks.examples import TaggedSentence
-from elmokit.tasks.files.columns import read_columns
+from elmokit.tasks.files.conll import read_columns
 
 CONLL = """-DOCSTART- -X- O O
 

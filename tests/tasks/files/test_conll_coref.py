@@ -7,7 +7,7 @@ import pytest
 
 from elmokit.errors import ElmoError
 from elmokit.tasks.coref.documents import Span
-from elmokit.tasks.files.conll_coref import read_conll_coref
+from elmokit.tasks.files.conll import read_conll_coref
 
 
 def write(folder: Path, *rows: str, separator: str = "\t", ended: bool = True) -> Path:

@@ -6,7 +6,7 @@ import pytest
 
 from elmokit.errors import ConfigError, ElmoError
 from elmokit.tasks.examples import TaggedSentence
-from elmokit.tasks.files.conllu import read_conllu
+from elmokit.tasks.files.conll import read_conllu
 
 
 def row(number: str, form: str, upos: str, xpos: str) -> str:

@@ -9,10 +9,10 @@ import pytest
 
 from elmokit.errors import ElmoError, ElmoWarning
 from elmokit.tasks.config import FilesConfig
-from elmokit.tasks.files.props import read_props
+from elmokit.tasks.files.conll import read_props
 from elmokit.tasks.srl.propositions import Proposition
 from elmokit.tasks.srl.task import SrlTask
-from elmokit.tasks.tags import Span
+from elmokit.tasks.tags import LabelledSpan
 from elmokit.text.tokenizer import load_tokenizer
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
@@ -32,8 +32,10 @@ PROPBANK = """\
 1	Yes	UH	-	-
 """
 PROPOSITIONS = (
-    Proposition(1, (Span("ARG0", 0, 1), Span("V", 1, 2), Span("ARG1", 2, 5))),
-    Proposition(4, (Span("ARGM-ADJ", 3, 4), Span("V", 4, 6))),
+    Proposition(
+        1, (LabelledSpan("ARG0", 0, 1), LabelledSpan("V", 1, 2), LabelledSpan("ARG1", 2, 5))
+    ),
+    Proposition(4, (LabelledSpan("ARGM-ADJ", 3, 4), LabelledSpan("V", 4, 6))),
 )
 
 # Ann has a lemma and a sense, but is no predicate.
@@ -75,15 +77,17 @@ def test_the_predicate_is_the_word_with_the_roleset_not_the_first_of_its_phrase(
 ) -> None:
     text = "0\tlet\tVB\t-\t-\t(V*\n1\tgo\tVB\tgo\tgo.01\t*)\n"
     [sentence] = read_props(write(tmp_path, text), "propbank")
-    assert sentence.propositions == (Proposition(1, (Span("V", 0, 2),)),)
+    assert sentence.propositions == (Proposition(1, (LabelledSpan("V", 0, 2),)),)
 
 
 def test_conll_2012_has_a_predicate_wherever_a_column_says_so(tmp_path: Path) -> None:
     [sentence] = read_props(write(tmp_path, CONLL_2012), "conll2012")
     assert sentence.words == ("Ann", "said", "it", "rains")
     assert sentence.propositions == (
-        Proposition(1, (Span("ARG0", 0, 1), Span("V", 1, 2), Span("ARG1", 2, 4))),
-        Proposition(3, (Span("ARG1", 2, 3), Span("V", 3, 4))),
+        Proposition(
+            1, (LabelledSpan("ARG0", 0, 1), LabelledSpan("V", 1, 2), LabelledSpan("ARG1", 2, 4))
+        ),
+        Proposition(3, (LabelledSpan("ARG1", 2, 3), LabelledSpan("V", 3, 4))),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.tasks.files.conll_coref import read_conll_coref
+from elmokit.tasks.files.conll import read_conll_coref
 from elmokit.tasks.files.gap import read_gap
 from elmokit.text.tokenizer import load_tokenizer
 

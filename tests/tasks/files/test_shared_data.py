@@ -9,8 +9,7 @@ import pytest
 
 from elmokit.tasks.config import Kind
 from elmokit.tasks.examples import Example
-from elmokit.tasks.files.reading import FileSettings, read_examples
-from elmokit.tasks.files.table_columns import TableSettings
+from elmokit.tasks.files.examples import FileSettings, TableSettings, read_examples
 from elmokit.tasks.files.trees import unescaped
 from elmokit.tasks.tags import convert, convert_sentences, spans
 

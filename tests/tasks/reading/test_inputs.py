@@ -5,12 +5,10 @@ from closeness import assert_close
 from tasks.small_reading import passage
 from tasks.small_tasks import embedder
 
-from elmokit.tasks.character_features import CharacterFeatures
 from elmokit.tasks.config import InputConfig
-from elmokit.tasks.inputs import TaskInputs, build_inputs
-from elmokit.tasks.reading.inputs import Piece, parts_of, reading_of, window_vectors
+from elmokit.tasks.inputs import CharacterFeatures, TaskInputs, build_inputs
+from elmokit.tasks.reading.network import TextWindow, Window, parts_of, reading_of, window_vectors
 from elmokit.tasks.reading.passages import Question
-from elmokit.tasks.reading.spans import Window
 
 TEXT = passage("a bb ccc", "d", "ee a f")
 OTHER = passage("a bb ccc", "g")
@@ -32,9 +30,9 @@ def test_windows_take_words_across_sentences() -> None:
 def test_every_word_of_a_window_has_its_own_vector() -> None:
     some = inputs()
     pieces = [
-        Piece(TEXT, Window(1, 6), (0,)),
-        Piece(OTHER, Window(0, 4), (1,)),
-        Piece(TEXT, Window(6, 7), (0,)),
+        TextWindow(TEXT, Window(1, 6), (0,)),
+        TextWindow(OTHER, Window(0, 4), (1,)),
+        TextWindow(TEXT, Window(6, 7), (0,)),
     ]
 
     found = window_vectors(some, pieces)
@@ -50,7 +48,7 @@ def test_every_word_of_a_window_has_its_own_vector() -> None:
 def test_elmo_at_both_places_is_that_of_whole_sentences() -> None:
     some = build_inputs(InputConfig(elmo="both"), embedder()).eval()
     some.mixes[1].weights.copy_(torch.tensor([-1.0, 0.0, 1.0]))
-    pieces = [Piece(TEXT, Window(1, 6), (0,)), Piece(OTHER, Window(2, 4), (0,))]
+    pieces = [TextWindow(TEXT, Window(1, 6), (0,)), TextWindow(OTHER, Window(2, 4), (0,))]
 
     found = window_vectors(some, pieces)
 
@@ -66,7 +64,7 @@ def test_elmo_at_both_places_is_that_of_whole_sentences() -> None:
 
 def test_rows_name_the_window_and_the_question() -> None:
     questions = [Question(str(n), (word,)) for n, word in enumerate(("what", "who", "why"))]
-    pieces = [Piece(TEXT, Window(0, 4), (0, 2)), Piece(TEXT, Window(3, 7), (2,))]
+    pieces = [TextWindow(TEXT, Window(0, 4), (0, 2)), TextWindow(TEXT, Window(3, 7), (2,))]
 
     reading = reading_of(inputs(), pieces, questions)
 

@@ -12,20 +12,25 @@ from tasks.small_words import (
 )
 from torch import Tensor
 
-from elmokit.tasks.reading.reader import Reader, TrilinearSimilarity, attend_where
-from elmokit.tasks.reading.spans import SpanScores, shared_loss
-from elmokit.tasks.word_vectors import Sizes
+from elmokit.tasks.inputs import Sizes
+from elmokit.tasks.reading.network import (
+    ReadingNetwork,
+    SpanScores,
+    TrilinearSimilarity,
+    attend_where,
+    shared_loss,
+)
 
 TEXTS, ASKED = (5, 1, 7), (3, 1, 2, 4)
 WINDOWS, QUESTIONS = torch.tensor([0, 2, 1, 2]), torch.tensor([1, 0, 3, 2])
 
 
-def reader(answer_lstms: bool = True, sizes: Sizes = SIZES, dropout: float = 0.0) -> Reader:
+def reader(answer_lstms: bool = True, sizes: Sizes = SIZES, dropout: float = 0.0) -> ReadingNetwork:
     torch.manual_seed(3)
-    return Reader(sizes, hidden=6, dropout=dropout, answer_lstms=answer_lstms)
+    return ReadingNetwork(sizes, hidden=6, dropout=dropout, answer_lstms=answer_lstms)
 
 
-def scores(network: Reader, padding: int = 0) -> SpanScores:
+def scores(network: ReadingNetwork, padding: int = 0) -> SpanScores:
     texts = random_words(TEXTS, padding=padding)
     asked = random_words(ASKED, padding=padding, seed=1)
     return network(texts, asked, WINDOWS, QUESTIONS)

@@ -8,9 +8,8 @@ import torch
 from closeness import assert_close
 from torch import Tensor
 
-from elmokit.tasks.offsets import words_between
-from elmokit.tasks.reading.passages import Answer, Question
-from elmokit.tasks.reading.spans import (
+from elmokit.tasks.examples import words_between
+from elmokit.tasks.reading.network import (
     SpanScores,
     Window,
     best_spans,
@@ -18,6 +17,7 @@ from elmokit.tasks.reading.spans import (
     shared_loss,
     windows_of,
 )
+from elmokit.tasks.reading.passages import Answer, Question
 
 
 def random_scores(lengths: tuple[int, ...], seed: int, values: int | None = None) -> SpanScores:

@@ -26,19 +26,16 @@ from tasks.small_tasks import (
 )
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks import evaluation
+from elmokit.tasks import trainer as evaluation
 from elmokit.tasks.catalogue import task_config
+from elmokit.tasks.examples import Labels
 from elmokit.tasks.inputs import build_inputs
-from elmokit.tasks.labels import Labels
 from elmokit.tasks.reading import task as reading_task
-from elmokit.tasks.reading.inputs import Piece, reading_of
-from elmokit.tasks.reading.passages import Passage, Question
-from elmokit.tasks.reading.predictions import AnswerPrediction
-from elmokit.tasks.reading.reader import Reader
-from elmokit.tasks.reading.spans import Window
+from elmokit.tasks.reading.network import ReadingNetwork, TextWindow, Window, reading_of
+from elmokit.tasks.reading.passages import AnswerPrediction, Passage, Question
 from elmokit.tasks.reading.task import ReadingTask, right_words
-from elmokit.tasks.saved_task import TrainedTask
 from elmokit.tasks.task import TaskModel
+from elmokit.tasks.trained import TrainedTask
 from elmokit.text.tokenizer import DefaultTokenizer, load_tokenizer
 
 LONG = "the a we MOTHER you it is was see 1000 go at on"
@@ -60,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedTask:
         return train_reader(folder, {"training.epochs": 12, **WINDOWS}).trained
 
 
-def new_model(task: ReadingTask) -> TaskModel[Reader]:
+def new_model(task: ReadingTask) -> TaskModel[ReadingNetwork]:
     torch.manual_seed(1)
     inputs = build_inputs(task.config.inputs, embedder())
     return TaskModel(inputs, task.make_network(inputs.sizes)).eval()
@@ -278,7 +275,7 @@ def test_a_text_is_read_once_for_all_that_ask_about_it(
 def test_padding_counts_in_what_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_task, "WORDS_AT_ONCE", 14)
     text = passage(LONG)
-    narrow, wide = Piece(text, Window(0, 2), (0, 1)), Piece(text, Window(0, 5), (2,))
+    narrow, wide = TextWindow(text, Window(0, 2), (0, 1)), TextWindow(text, Window(0, 5), (2,))
     grouped = list(reading_task.some_at_once([narrow, narrow, wide, wide]))
     assert [len(some) for some in grouped] == [2, 2]  # 4 rows of 2, and 2 rows of 5
 

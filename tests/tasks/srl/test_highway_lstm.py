@@ -14,7 +14,7 @@ from tasks.small_words import (
 from torch import Tensor
 
 from elmokit.errors import ConfigError
-from elmokit.tasks.srl.highway_lstm import HighwayLayer, HighwayLSTM
+from elmokit.tasks.srl.network import HighwayLayer, HighwayLSTM
 
 HIDDEN = 3
 

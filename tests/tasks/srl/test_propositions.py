@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tasks.small_srl import sentence
 
-from elmokit.tasks.batches import size_of
+from elmokit.tasks.examples import size_of
 from elmokit.tasks.srl.propositions import (
     Proposition,
     RoleSentence,
@@ -10,7 +10,7 @@ from elmokit.tasks.srl.propositions import (
     tags_of,
     with_found,
 )
-from elmokit.tasks.tags import Span, spans
+from elmokit.tasks.tags import LabelledSpan, spans
 
 THREE = sentence(
     "a b c d",
@@ -62,4 +62,6 @@ def test_predicates_that_are_given_stay_as_they_are() -> None:
 
 def test_phrases_are_read_off_a_proposition() -> None:
     assert THREE.propositions is not None
-    assert THREE.propositions[2] == Proposition(3, (Span("ARG0", 0, 2), Span("V", 3, 4)))
+    assert THREE.propositions[2] == Proposition(
+        3, (LabelledSpan("ARG0", 0, 2), LabelledSpan("V", 3, 4))
+    )

@@ -11,8 +11,8 @@ from tasks.small_words import (
 )
 from torch import Tensor
 
-from elmokit.tasks.srl.role_tagger import Predicates, RoleTagger, finder_loss, role_loss
-from elmokit.tasks.word_vectors import Sizes, WordVectors, join_output
+from elmokit.tasks.inputs import BatchVectors, Sizes, join_output
+from elmokit.tasks.srl.network import Predicates, RoleTagger, finder_loss, role_loss
 
 TAGS = 5
 LENGTHS = (4, 2, 1, 6)
@@ -25,14 +25,14 @@ def small_tagger(sizes: Sizes = SIZES, dropout: float = 0.0) -> RoleTagger:
     return RoleTagger(sizes, TAGS, hidden=4, layers=2, dropout=dropout)
 
 
-def without_sharing(tagger: RoleTagger, words: WordVectors, asked: Predicates) -> Tensor:
+def without_sharing(tagger: RoleTagger, words: BatchVectors, asked: Predicates) -> Tensor:
     """Every predicate by itself: [words; indicator] through the LSTM, then the dense layer."""
     rows = asked.sentences
     marks = torch.arange(words.mask.shape[1]) == asked.positions[:, None]
     inputs = torch.cat([words.at_input[rows], tagger.indicator(marks.long())], dim=-1)
     at_output = None if words.at_output is None else words.at_output[rows]
     mask = words.mask[rows]
-    contexts = join_output(tagger.context(inputs, mask), WordVectors(inputs, at_output, mask))
+    contexts = join_output(tagger.context(inputs, mask), BatchVectors(inputs, at_output, mask))
     return tagger.emission(contexts).masked_fill(~mask.unsqueeze(-1), 0)
 
 
@@ -47,7 +47,7 @@ def test_sharing_a_sentence_gives_what_each_predicate_by_itself_gives(sizes: Siz
 def test_sharing_a_sentence_gives_the_same_gradients() -> None:
     tagger, words = small_tagger().double(), random_words(LENGTHS)
     assert words.at_output is not None
-    words = WordVectors(words.at_input.double(), words.at_output.double(), words.mask)
+    words = BatchVectors(words.at_input.double(), words.at_output.double(), words.mask)
     of_roles = [*tagger.indicator.parameters(), *tagger.context.parameters()]
     of_roles += tagger.emission.parameters()
     shared, apart = (
@@ -85,7 +85,7 @@ def test_padding_is_never_found() -> None:
     assert odds[~words.mask].eq(-torch.inf).all()
 
 
-def losses(tagger: RoleTagger, words: WordVectors) -> Tensor:
+def losses(tagger: RoleTagger, words: BatchVectors) -> Tensor:
     mask = words.mask[ASKED.sentences]
     torch.manual_seed(5)
     tags = torch.randint(TAGS, mask.shape)

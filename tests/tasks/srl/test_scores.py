@@ -9,13 +9,13 @@ import pytest
 
 from elmokit.errors import InputError
 from elmokit.tasks.scores import Counts
-from elmokit.tasks.srl.scores import counted_arguments, found_predicates, score_roles
-from elmokit.tasks.tags import Span, spans
+from elmokit.tasks.srl.results import counted_arguments, found_predicates, score_roles
+from elmokit.tasks.tags import LabelledSpan, spans
 
 NO_PREDICATES = Counts(0, 0, 0)
 
 
-def phrases(tags: str) -> list[Span]:
+def phrases(tags: str) -> list[LabelledSpan]:
     return spans(tags.split())
 
 

@@ -13,14 +13,14 @@ from tasks.small_srl import LEARNING, sentence, srl_config, train_srl, write_rol
 from tasks.small_tasks import Interrupting, draw_nothing, embedder, message_of, untrained, weights
 
 from elmokit.errors import StoppedError
-from elmokit.tasks.batches import size_of
-from elmokit.tasks.evaluation import evaluate
-from elmokit.tasks.files.lines import Line
-from elmokit.tasks.item_settings import ItemSettings
-from elmokit.tasks.items import items_of
-from elmokit.tasks.saved_task import TrainedTask
+from elmokit.io.text_files import Line
+from elmokit.tasks.ask import ItemSettings, items_of
+from elmokit.tasks.examples import size_of
+from elmokit.tasks.inputs import BatchVectors
 from elmokit.tasks.srl import task as srl_task
-from elmokit.tasks.srl.predictions import (
+from elmokit.tasks.srl.network import Predicates
+from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
+from elmokit.tasks.srl.results import (
     FoundArgument,
     FoundPredicate,
     RolePrediction,
@@ -28,10 +28,9 @@ from elmokit.tasks.srl.predictions import (
     found_predicate,
     joined_sentences,
 )
-from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
-from elmokit.tasks.srl.role_tagger import Predicates
 from elmokit.tasks.srl.task import RoleGuess, SrlTask
-from elmokit.tasks.word_vectors import WordVectors
+from elmokit.tasks.trained import TrainedTask
+from elmokit.tasks.trainer import evaluate
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT = load_tokenizer("default")
@@ -120,7 +119,7 @@ def test_some_predicates_are_tagged_among_their_own_sentences(
     lengths, predicates = (5, 2, 8, 3), ([0, 4], [], [1, 2, 7], [2])
     mask = torch.arange(8) < torch.tensor(lengths)[:, None]
     sizes = model.inputs.sizes
-    words = WordVectors(
+    words = BatchVectors(
         torch.randn(4, 8, sizes.at_input),
         torch.randn(4, 8, sizes.at_output) if sizes.at_output else None,
         mask,

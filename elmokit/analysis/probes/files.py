@@ -1,0 +1,385 @@
+"""The lines of a file with their places, for errors that name them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.io.tables import json_object
+from elmokit.io.text_files import Line, find_files, paragraphs, read_chunks, read_lines
+from elmokit.text.conllu import UNSPECIFIED, PartOfSpeech, tagged_words
+
+SUFFIXES = (".jsonl", ".gz", ".xz", ".zst")
+SENTENCES = ("sentence_good", "sentence_bad")
+PARADIGM = ("UID", "linguistics_term", "field")
+COUNTED_AS = {"s-selection": "argument_structure", "syntax/semantics": "syntax_semantics"}
+"""What BLiMP's own summary makes of the names in its files."""
+
+
+class Paradigm(NamedTuple):
+    """Pairs of one make."""
+
+    name: str
+    phenomenon: str
+    field: str
+
+
+class MinimalPair(NamedTuple):
+    """Two sentences, as raw text, of which the first is right and the second is not."""
+
+    good: str
+    bad: str
+
+
+MinimalPairs = dict[Paradigm, list[MinimalPair]]
+
+
+class _Row(NamedTuple):
+    """A line of a file."""
+
+    place: str
+    values: dict[str, object]
+
+
+def read_minimal_pairs(names: Sequence[str | Path]) -> MinimalPairs:
+    """The pairs of each paradigm in some files, or in the files of folders.
+
+    A folder may hold other JSON lines, such as a summary of results: they are left out, with a
+    warning. A file that is named itself must hold pairs.
+    """
+    found: MinimalPairs = {}
+    for path in find_files(names, SUFFIXES):
+        if path not in map(Path, names) and not _holds_pairs(path):
+            warnings.warn(f"{path}: holds no minimal pairs; left out", ElmoWarning, stacklevel=2)
+            continue
+        for row in _rows(path):
+            good, bad, name, *kinds = (_text(row, field) for field in (*SENTENCES, *PARADIGM))
+            paradigm = Paradigm(name, *(COUNTED_AS.get(kind, kind) for kind in kinds))
+            found.setdefault(paradigm, []).append(MinimalPair(good, bad))
+    if not found:
+        listed = ", ".join(map(str, names))
+        raise InputError(f"{listed}: holds no minimal pair; name BLiMP's files or their folder")
+    return found
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    """The lines of a file that have something on them."""
+    for line in read_lines(path):
+        if line.text.strip():
+            yield _Row(line.place, json_object(line.text, line.place))
+
+
+def _holds_pairs(path: Path) -> bool:
+    """Whether the first line of a file has a sentence of a pair."""
+    first = next(_rows(path), None)
+    return first is not None and any(field in first.values for field in SENTENCES)
+
+
+def _text(row: _Row, field: str) -> str:
+    """A field of a line, which must be a text."""
+    value = row.values.get(field)
+    if not isinstance(value, str) or not value.strip():
+        wrong = "holds no text in" if field in row.values else "has no"
+        raise FormatError(
+            f"{row.place}: {wrong} {field!r}; each line of BLiMP has "
+            f"{', '.join((*SENTENCES, *PARADIGM))}"
+        )
+    return value
+
+
+SENSE_KEY = re.compile(r"(?P<lemma>\S+)%(?P<kind>[1-5]):\d\d:\d\d:[^:\s]*:\d*")
+SATELLITE, ADJECTIVE = "5", "3"
+TREEBANK_MARKS = {
+    "``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{",
+    "-RCB-": "}",
+}  # fmt: skip
+"""How the Penn Treebank writes marks, and how running text does, which models have read."""
+
+
+class SenseOccurrence(NamedTuple):
+    """A word, or several that are one, at a place in a sentence: words[start:end]."""
+
+    start: int
+    end: int
+    lemma: str  # with its part of speech, as `lemma_of` writes it
+    senses: tuple[str, ...]  # sense keys; more than one where the annotators could not decide
+
+
+class SenseSentence(NamedTuple):
+    """Words, and which of them have a sense."""
+
+    words: tuple[str, ...]
+    occurrences: tuple[SenseOccurrence, ...]
+
+
+class Unit(NamedTuple):
+    """What a text marks as one: its words, and its senses if it has some."""
+
+    words: tuple[str, ...]
+    lemma: str
+    senses: tuple[str, ...]
+
+
+def lemma_of(sense: str, place: str) -> str:
+    """The lemma and part of speech that a sense key is of; `place` is where it was read.
+
+    >>> lemma_of("bank%1:17:01::", ""), lemma_of("peculiar%5:00:00:specific:00", "")
+    ('bank%1', 'peculiar%3')
+    """
+    found = SENSE_KEY.fullmatch(sense)
+    if found is None:
+        raise FormatError(
+            f"{place}: {sense[:40]!r} is no sense key; they look like 'bank%1:17:01::'"
+        )
+    # A satellite is an adjective as well: one whose meaning is near another's.
+    return f"{found['lemma']}%{ADJECTIVE if found['kind'] == SATELLITE else found['kind']}"
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words between blanks, their marks as running text has them.
+
+    >>> words_of("-LRB- belong to")
+    ('(', 'belong', 'to')
+    """
+    return tuple(TREEBANK_MARKS.get(word, word) for word in text.split())
+
+
+def sentence_of(units: Iterable[Unit]) -> SenseSentence:
+    """A sentence out of its units, one after another."""
+    words: list[str] = []
+    occurrences = []
+    for unit in units:
+        start = len(words)
+        words += unit.words
+        if unit.senses and unit.words:
+            occurrences.append(SenseOccurrence(start, len(words), unit.lemma, unit.senses))
+    return SenseSentence(tuple(words), tuple(occurrences))
+
+
+SEMCOR_VALUES = 4
+COMMENT = "# "
+NO_SENSE = "-"
+NAME = "NNP"
+
+
+def read_semcor(files: Sequence[Path], most: int | None = None) -> list[SenseSentence]:
+    """The sentences of some files, or the first `most` of each; some of their words have senses."""
+    sentences = [sentence for path in files for sentence in islice(_sentences(path), most)]
+    if not any(sentence.occurrences for sentence in sentences):
+        names = ", ".join(map(str, files))
+        raise InputError(f"{names}: no word has a sense; name files of SemCor")
+    return sentences
+
+
+def _sentences(path: Path) -> Iterator[SenseSentence]:
+    for lines in paragraphs(read_lines(path)):
+        sentence = sentence_of(_unit(line) for line in lines if not line.text.startswith(COMMENT))
+        if sentence.words:
+            yield sentence
+
+
+def _unit(line: Line) -> Unit:
+    """The unit of a line."""
+    values = line.text.split("\t")
+    if len(values) != SEMCOR_VALUES or not all(values):
+        raise FormatError(
+            f"{line.place}: {line.text[:60]!r} is not {SEMCOR_VALUES} values with tabs "
+            "between; SemCor has a word, its part of speech, its lemma and its sense keys"
+        )
+    word, part_of_speech, _, keys = values
+    words = words_of(word.replace("_", " ").strip() or word)
+    if keys == NO_SENSE:
+        return Unit(words, "", ())
+    senses = tuple(keys.split(";"))
+    lemmas = [lemma_of(sense, line.place) for sense in senses]
+    # A name has the sense of "person", "group" or "location", but is not that word.
+    return Unit(words, "", ()) if part_of_speech == NAME else Unit(words, lemmas[0], senses)
+
+
+SENSE_INDEX_VALUES = 4
+
+
+class SenseIndex(NamedTuple):
+    """WordNet's senses."""
+
+    numbers: dict[str, int]  # sense key → its number among those of its lemma, from 1
+    first: dict[str, str]  # lemma → its sense number 1, the most frequent
+
+
+def read_sense_index(path: str | Path) -> SenseIndex:
+    """Read `index.sense`: on each line a sense key, an offset, the sense's number and a count."""
+    numbers: dict[str, int] = {}
+    first: dict[str, str] = {}
+    for line in read_lines(path):
+        if line.text.strip():
+            sense, number = _sense(line)
+            numbers[sense] = number
+            if number == 1:
+                first[lemma_of(sense, line.place)] = sense
+    if not numbers:
+        raise InputError(f"{path}: holds no sense; name WordNet's index.sense")
+    return SenseIndex(numbers, first)
+
+
+def _sense(line: Line) -> tuple[str, int]:
+    """The sense key of a line, and its number."""
+    values = line.text.split()
+    if len(values) != SENSE_INDEX_VALUES or not values[2].isdecimal():
+        raise FormatError(
+            f"{line.place}: {line.text[:60]!r} is not a sense key, an offset, a number and a "
+            "count; name WordNet's index.sense"
+        )
+    lemma_of(values[0], line.place)
+    return values[0], int(values[2])
+
+
+FIVE = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
+ALL = "ALL"
+DATA_NAME = re.compile(r"(?P<name>.+)\.data\.xml(\.(gz|xz|zst))?")
+COMPRESSIONS = ("", ".gz", ".xz", ".zst")
+KINDS = {"NOUN": "1", "VERB": "2", "ADJ": "3", "ADV": "4"}
+"""How sense keys write a part of speech."""
+
+
+class SenseTestFiles(NamedTuple):
+    """The two files of a test set."""
+
+    data: Path
+    keys: Path
+
+
+def find_sense_tests(folder: str | Path) -> dict[str, SenseTestFiles]:
+    """The test sets in a folder: the usual five first, in their order.
+
+    `ALL` is passed over where the five that it is made of are there.
+    """
+    found = {}
+    for data in sorted(_files_in(Path(folder))):
+        if match := DATA_NAME.fullmatch(data.name):
+            found[match["name"]] = SenseTestFiles(data, _keys_beside(data, match["name"]))
+    if not found:
+        raise InputError(
+            f"{folder}: holds no test set; name a folder with files such as semeval2007.data.xml "
+            "and semeval2007.gold.key.txt"
+        )
+    if found.keys() >= {*FIVE}:
+        found.pop(ALL, None)
+    order = [*(name for name in FIVE if name in found), *(one for one in found if one not in FIVE)]
+    return {name: found[name] for name in order}
+
+
+def _files_in(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"{folder}: is no folder that can be read ({error.strerror or error}); name the one "
+            "of the test sets"
+        ) from error
+
+
+def _keys_beside(data: Path, name: str) -> Path:
+    """The answers to a test set, compressed or not."""
+    candidates = [data.with_name(f"{name}.gold.key.txt{ending}") for ending in COMPRESSIONS]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        raise InputError(f"{data}: has no {name}.gold.key.txt beside it; put the answers there")
+    return found
+
+
+def read_sense_test(files: SenseTestFiles) -> list[SenseSentence]:
+    """The sentences of a test set, its words with the senses that are right."""
+    answers = _read_keys(files.keys)
+    root = _parse(files.data)
+    asked = {instance.get("id", "") for instance in root.iter("instance")}
+    if not asked:
+        raise InputError(f"{files.data}: asks for no sense; name a test set that has <instance>s")
+    if stray := next((name for name in answers if name not in asked), None):
+        raise FormatError(
+            f"{files.keys}: answers {stray!r}, which {files.data} does not ask; take the two files "
+            "of one test set"
+        )
+    return [sentence_of(_units(one, answers, files)) for one in root.iter("sentence")]
+
+
+def _read_keys(path: Path) -> dict[str, tuple[str, ...]]:
+    """The sense keys of each instance."""
+    answers: dict[str, tuple[str, ...]] = {}
+    for line in read_lines(path):
+        name, *senses = line.text.split() or [""]
+        if not name:
+            continue
+        if not senses:
+            raise FormatError(f"{line.place}: {name!r} has no sense key behind it; get it anew")
+        for sense in senses:
+            lemma_of(sense, line.place)
+        answers[name] = tuple(senses)
+    return answers
+
+
+def _units(
+    sentence: ElementTree.Element, answers: dict[str, tuple[str, ...]], files: SenseTestFiles
+) -> Iterator[Unit]:
+    """The units of a sentence."""
+    for element in sentence:
+        words = words_of(element.text or "")
+        if element.tag != "instance":
+            yield Unit(words, "", ())
+            continue
+        name = element.get("id", "")
+        kind = KINDS.get(element.get("pos", ""))
+        lemma = "_".join(element.get("lemma", "").lower().split())
+        if not words or not lemma or kind is None:
+            raise FormatError(
+                f"{files.data}: instance {name!r} needs words, a lemma and a pos of "
+                f"{', '.join(KINDS)}; get it anew"
+            )
+        if name not in answers:
+            raise FormatError(
+                f"{files.data}: instance {name!r} has no answer in {files.keys}; take the two "
+                "files of one test set"
+            )
+        yield Unit(words, f"{lemma}%{kind}", answers[name])
+
+
+def _parse(path: Path) -> ElementTree.Element:
+    """The root of an XML file, plain or compressed."""
+    try:
+        return ElementTree.fromstring(b"".join(chunk.contents for chunk in read_chunks(path)))
+    except ElementTree.ParseError as error:
+        line, _ = error.position
+        raise FormatError(
+            f"{path}, line {line}: is not well-formed XML ({str(error).partition(':')[0]}); "
+            "get it anew"
+        ) from None
+    except LookupError as error:
+        raise FormatError(f"{path}, line 1: is XML in an {error}; save it as UTF-8") from None
+
+
+class TaggedWords(NamedTuple):
+    """Words, and a tag for each."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def read_tagged(path: str | Path, tag: PartOfSpeech = "upos") -> list[TaggedWords]:
+    """The sentences of a CoNLL-U file; at least one, and not all of its tags are left open."""
+    found = (tagged_words(lines, tag) for lines in paragraphs(read_lines(path)))
+    sentences = [
+        TaggedWords(tuple(word.form for word in words), tuple(word.tag for word in words))
+        for words in found
+        if words
+    ]
+    if not sentences:
+        raise InputError(f"{path}: holds no sentence; name a CoNLL-U file that has some")
+    if all(one == UNSPECIFIED for sentence in sentences for one in sentence.tags):
+        other = "xpos" if tag == "upos" else "upos"
+        raise InputError(f"{path}: has no {tag} tags, only {UNSPECIFIED!r}; try --tag {other}")
+    return sentences

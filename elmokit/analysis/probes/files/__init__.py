@@ -1,1 +1,0 @@
-"""Annotated texts that probes learn from and are asked about: one file per format."""

@@ -1,0 +1,429 @@
+"""Probes of parts of speech, word similarity and minimal pairs.
+
+Which part of speech a word is, scikit-learn's logistic regression tells on the vector of each layer
+alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmokit.analysis.comparison import layers_of, static_row
+from elmokit.analysis.probes.files import (
+    MinimalPair,
+    MinimalPairs,
+    Paradigm,
+    TaggedWords,
+    read_tagged,
+)
+from elmokit.analysis.probes.report import (
+    SENTENCES_AT_A_TIME,
+    ProbeReport,
+    Progress,
+    Scores,
+    Source,
+    Stages,
+    joined,
+    layer_count,
+    layer_names,
+)
+from elmokit.analysis.probes.senses import evenly
+from elmokit.config import check_above_zero, check_size
+from elmokit.errors import InputError
+from elmokit.inference.embedder import Embedder
+from elmokit.inference.language_model import LanguageModel
+from elmokit.static.evaluation import (
+    WORDS_LOOKED_AT,
+    SimilarityScore,
+    read_judgements,
+    similarity_score,
+)
+from elmokit.static.vectors import StaticVectors
+from elmokit.system import counted, import_extra
+from elmokit.text.conllu import PartOfSpeech
+
+Labels = NDArray[np.int64]
+AnyVectors = NDArray[np.floating[Any]]
+
+UNKNOWN = -1
+"""The number of a label that was not learnt: no answer equals it."""
+
+
+@dataclass(frozen=True)
+class ClassifierSettings:
+    """How a classifier is trained; the same for every layer.
+
+    Attributes:
+        penalties: Each is tried, strong ones first: so much times half the squares of the weights,
+            beside the mean loss. The one that is best on the dev set is taken.
+        iterations: The most of L-BFGS, for each of them.
+    """
+
+    penalties: tuple[float, ...] = (1e-3, 1e-4, 1e-5)
+    iterations: int = 200
+
+    def __post_init__(self) -> None:
+        check_size("iterations", self.iterations)
+        check_size("the number of penalties", len(self.penalties))
+        for penalty in self.penalties:
+            check_above_zero("penalties", penalty)
+
+
+@dataclass(frozen=True)
+class LinearClassifier:
+    """Logistic regression above scaled vectors, and the penalty it was trained with.
+
+    Layers differ in scale: made alike, the same penalties are fair to each.
+    """
+
+    scaler: Any
+    regression: Any
+    penalty: float
+
+    def accuracy(self, vectors: AnyVectors, labels: Labels) -> float:
+        """The share of vectors (words, size) whose class is right."""
+        scaled = self.scaler.transform(vectors.astype(np.float32))
+        return float((self.regression.predict(scaled) == labels).mean())
+
+
+def train_classifier(
+    train: tuple[AnyVectors, Labels],
+    dev: tuple[AnyVectors, Labels],
+    settings: ClassifierSettings,
+    progress: Progress | None = None,
+) -> LinearClassifier:
+    """Train on vectors (words, size) and labels (words,); keep what is most accurate on `dev`.
+
+    Trained twice, it is the same.
+    """
+    linear_model, preprocessing, exceptions = (
+        import_extra(f"sklearn.{name}", "analysis", "scikit-learn")
+        for name in ("linear_model", "preprocessing", "exceptions")
+    )
+    limits = import_extra("threadpoolctl", "analysis").threadpool_limits
+    scaler = preprocessing.StandardScaler(copy=False)
+    vectors = scaler.fit_transform(train[0].astype(np.float32))
+    regression = linear_model.LogisticRegression(max_iter=settings.iterations, warm_start=True)
+    tried: list[tuple[float, LinearClassifier]] = []
+    for penalty in settings.penalties:
+        regression.C = 1 / (penalty * len(vectors))
+        with warnings.catch_warnings(), limits(torch.get_num_threads()):
+            # Fewer iterations than it would take are a penalty too.
+            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
+            regression.fit(vectors, train[1])
+        found = LinearClassifier(scaler, copy(regression), penalty)
+        tried.append((found.accuracy(*dev), found))
+        if progress is not None:
+            progress(len(tried), len(settings.penalties))
+    return max(tried, key=lambda one: one[0])[1]
+
+
+PARTS = ("train", "dev", "test")
+BASELINE = "most frequent tag of the word"
+
+
+@dataclass(frozen=True)
+class TaggedText:
+    """Sentences to learn from, to choose by, and to be asked about."""
+
+    train: list[TaggedWords]
+    dev: list[TaggedWords]
+    test: list[TaggedWords]
+
+    @property
+    def sentences(self) -> list[TaggedWords]:
+        """All of them."""
+        return [*self.train, *self.dev, *self.test]
+
+    @property
+    def tags(self) -> list[str]:
+        """The different tags to learn, sorted."""
+        return sorted({*tags_of(self.train)})
+
+
+@dataclass(frozen=True)
+class EmbeddedText:
+    """The vectors (layers, words, size) of a text's parts, and what its rows are called."""
+
+    source: Source
+    parts: dict[str, NDArray[np.float16]]
+
+
+def read_tagged_text(
+    train: str | Path,
+    dev: str | Path,
+    test: str | Path,
+    tag: PartOfSpeech = "upos",
+    sentences: int | None = None,
+) -> TaggedText:
+    """Read three CoNLL-U files; of the first no more than so many sentences are kept."""
+    learnt, chosen_by, asked = (read_tagged(path, tag) for path in (train, dev, test))
+    return TaggedText(learnt[:sentences], chosen_by, asked)
+
+
+def embed_text(
+    sources: Sequence[Source], text: TaggedText, progress: Progress | None = None
+) -> list[EmbeddedText]:
+    """Embed all words once, by each source; in half precision, since all are held at a time."""
+    stages = Stages(progress, len(sources) * len(text.sentences), SENTENCES_AT_A_TIME)
+    return [
+        EmbeddedText(
+            source, {part: _embedded_part(source, getattr(text, part), stages) for part in PARTS}
+        )
+        for source in sources
+    ]
+
+
+def _embedded_part(
+    source: Source, sentences: Sequence[TaggedWords], stages: Stages
+) -> NDArray[np.float16]:
+    vectors = embed_words(source, sentences, stages)
+    stages.next(len(sentences))
+    return vectors
+
+
+def embed_words(
+    source: Source, sentences: Sequence[TaggedWords], progress: Progress | None = None
+) -> NDArray[np.float16]:
+    """The vectors (layers, words, size) of some sentences, one after another; half precision."""
+    words = sum(len(sentence.words) for sentence in sentences)
+    vectors = np.empty((layer_count(source), words, source.vector_size), np.float16)
+    start = 0
+    stream = source.embed_stream((sentence.words for sentence in sentences), "all")
+    for done, layers in enumerate(stream, start=1):
+        end = start + layers.shape[1]
+        vectors[:, start:end] = layers
+        start = end
+        if progress is not None:
+            progress(done, len(sentences))
+    return vectors
+
+
+def probe_parts_of_speech(
+    text: TaggedText,
+    embedded: Sequence[EmbeddedText],
+    settings: ClassifierSettings | None = None,
+    progress: Progress | None = None,
+) -> ProbeReport:
+    """Train a classifier on each layer of each embedded text, all in the same way."""
+    settings = settings or ClassifierSettings()
+    if len(text.tags) < 2:
+        raise InputError("the training set has one tag only; give a file with several")
+    trainings = [(one, row) for one in embedded for row in layers_of(one.source)]
+    labels = labels_of(text)
+    scores: dict[str, Scores] = {BASELINE: baseline_scores(text)}
+    penalties: dict[str, float] = {}
+    stages = Stages(progress, len(trainings) * len(settings.penalties))
+    for one, (name, of_layer) in trainings:
+        train, dev, test = ((of_layer(one.parts[part]), labels[part]) for part in PARTS)
+        classifier = train_classifier(train, dev, settings, stages)
+        stages.next(len(settings.penalties))
+        scores = joined(scores, {name: (classifier.accuracy(*dev), classifier.accuracy(*test))})
+        penalties[list(scores)[-1]] = classifier.penalty
+    return ProbeReport(
+        probe="part of speech",
+        measure="accuracy",
+        columns=("dev", "test"),
+        scores=scores,
+        layers=layer_names(*(one.source for one in embedded)),
+        counts={"words": (len(labels["dev"]), len(labels["test"]))},
+        details={"tags": text.tags, "training words": len(labels["train"]), "penalties": penalties},
+    )
+
+
+def labels_of(text: TaggedText) -> dict[str, Labels]:
+    """The number of each word's tag among those to learn, in each part."""
+    numbers = {tag: number for number, tag in enumerate(text.tags)}
+    return {
+        part: np.array(
+            [numbers.get(tag, UNKNOWN) for tag in tags_of(getattr(text, part))], np.int64
+        )
+        for part in PARTS
+    }
+
+
+def tags_of(sentences: Iterable[TaggedWords]) -> list[str]:
+    """The tags of all words, one after another."""
+    return [tag for sentence in sentences for tag in sentence.tags]
+
+
+def baseline_scores(text: TaggedText) -> Scores:
+    """How often a word's most frequent tag is right, in `dev` and in `test`."""
+    return tuple(
+        float(np.mean(np.array(most_frequent_tags(text.train, asked)) == tags_of(asked)))
+        for asked in (text.dev, text.test)
+    )
+
+
+def most_frequent_tags(train: Sequence[TaggedWords], asked: Sequence[TaggedWords]) -> list[str]:
+    """Each word's most frequent tag in `train`; for a new word that of all words."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for sentence in train:
+        for word, tag in zip(sentence.words, sentence.tags, strict=True):
+            counts[word][tag] += 1
+    usual = {word: count.most_common(1)[0][0] for word, count in counts.items()}
+    most_frequent = Counter(tags_of(train)).most_common(1)[0][0]
+    return [usual.get(word, most_frequent) for sentence in asked for word in sentence.words]
+
+
+LAYER = "layer 0"
+
+
+def probe_similarity(
+    embedder: Embedder, files: Sequence[str | Path], static: StaticVectors | None = None
+) -> ProbeReport:
+    """Spearman's correlation of cosines with the judgements in each file.
+
+    Layer 0 reads letters, so it has a vector for every word. Beside `static`, which may not, it is
+    measured once more on the pairs whose words both have one: only these two compare.
+    """
+    if not files:
+        raise InputError("give at least one set of pairs: files with two words and a score a line")
+    columns: dict[str, list[SimilarityScore]] = {}
+    if static is not None:
+        columns[static_row(static)] = [similarity_score(static, path) for path in files]
+        columns[f"{LAYER}, known pairs"] = [
+            similarity_score(token_vectors(embedder, path, static), path) for path in files
+        ]
+    columns[LAYER] = [similarity_score(token_vectors(embedder, path), path) for path in files]
+    sets = columns[LAYER]
+    scores: dict[str, Scores] = {
+        one.name: tuple(column[row].spearman for column in columns.values())
+        for row, one in enumerate(sets)
+    }
+    return ProbeReport(
+        probe="word similarity",
+        measure="Spearman's correlation",
+        columns=tuple(columns),
+        scores=scores,
+        remarks={
+            one.name: similarity_note(
+                one, None if static is None else columns[static_row(static)][row]
+            )
+            for row, one in enumerate(sets)
+        },
+        details={"sets": {name: [one._asdict() for one in all_] for name, all_ in columns.items()}},
+    )
+
+
+def similarity_note(one: SimilarityScore, known: SimilarityScore | None) -> str:
+    """How many pairs a set has, and of how many the static vectors know both words."""
+    return f"{one.pairs:,} pairs" + ("" if known is None else f", {known.known:,} known")
+
+
+def token_vectors(
+    embedder: Embedder, path: str | Path, known_to: StaticVectors | None = None
+) -> StaticVectors:
+    """Layer 0 of the words in a set, or of those that some static vectors have too."""
+    pairs = read_judgements(path)
+    words = list(dict.fromkeys(word for one in pairs for word in (one.first, one.second)))
+    if known_to is not None:
+        known = {word.upper() for word in known_to.words[:WORDS_LOOKED_AT]}
+        words = [word for word in words if word.upper() in known]
+    if not words:
+        # A table needs a row; no set has an empty word.
+        return StaticVectors([""], [[0.0]], name=LAYER)
+    vectors = embedder.embed([[word] for word in words], layers=0)
+    return StaticVectors(words, [one[0] for one in vectors], name=LAYER)
+
+
+COLUMNS = ("forward", "backward", "sum")
+ALL = "all"
+TIE = 1e-4
+"""Log probabilities no farther apart than this are equal: they differ by float noise."""
+
+Values = NDArray[np.float64]
+
+
+def probe_minimal_pairs(
+    language_model: LanguageModel,
+    pairs: MinimalPairs,
+    most: int | None = None,
+    progress: Progress | None = None,
+) -> ProbeReport:
+    """Accuracy by forward, backward and summed log probabilities of whole sentences.
+
+    They are not divided by length; a tie counts one half. Every sentence is split with the model's
+    own tokenizer, starts from zeros and is scored once, in however many pairs it stands.
+
+    A phenomenon, a field or all has the mean of its paradigms' accuracies, as published. `most`
+    takes so many pairs of each paradigm, from all over it.
+    """
+    if most is not None:
+        check_size("most", most)
+        pairs = {paradigm: evenly(of_it, most) for paradigm, of_it in pairs.items()}
+    scores = sentence_scores(language_model, pairs.values(), progress)
+    right = {paradigm: accuracies(of_it, scores) for paradigm, of_it in pairs.items()}
+    groups = groups_of(right)
+    return ProbeReport(
+        probe="minimal pairs",
+        measure="accuracy",
+        columns=COLUMNS,
+        scores={
+            name: tuple(np.mean([right[at] for at in group], axis=0).tolist())
+            for name, group in groups.items()
+        },
+        remarks={
+            name: pairs_note(len(group), sum(len(pairs[at]) for at in group))
+            for name, group in groups.items()
+        },
+        details={
+            "paradigms": [
+                paradigm._asdict()
+                | {"pairs": len(pairs[paradigm])}
+                | dict(zip(COLUMNS, accuracy.tolist(), strict=True))
+                for paradigm, accuracy in right.items()
+            ]
+        },
+    )
+
+
+def groups_of(paradigms: Iterable[Paradigm]) -> dict[str, list[Paradigm]]:
+    """The paradigms of each phenomenon, of each field, and all."""
+    groups: dict[str, list[Paradigm]] = {}
+    for paradigm in sorted(paradigms, key=lambda one: one.phenomenon):
+        groups.setdefault(paradigm.phenomenon, []).append(paradigm)
+    for paradigm in sorted(paradigms, key=lambda one: one.field):
+        groups.setdefault(f"{paradigm.field} (field)", []).append(paradigm)
+    return groups | {ALL: list(paradigms)}
+
+
+def pairs_note(paradigms: int, pairs: int) -> str:
+    """How much a row is the mean of."""
+    return f"{counted(paradigms, 'paradigm')}, {counted(pairs, 'pair')}"
+
+
+def sentence_scores(
+    language_model: LanguageModel,
+    pairs: Iterable[Sequence[MinimalPair]],
+    progress: Progress | None = None,
+) -> dict[str, Values]:
+    """The log probabilities (forward, backward, sum) of each different sentence."""
+    sentences = list(dict.fromkeys(text for of_one in pairs for pair in of_one for text in pair))
+    scores: dict[str, Values] = {}
+    for start in range(0, len(sentences), SENTENCES_AT_A_TIME):
+        part = sentences[start : start + SENTENCES_AT_A_TIME]
+        words = [[token.text for token in language_model.tokenizer.words(one)] for one in part]
+        for sentence, score in zip(part, language_model.score(words), strict=True):
+            scores[sentence] = np.array([score.total_forward, score.total_backward, score.total])
+        if progress is not None:
+            progress(len(scores), len(sentences))
+    return scores
+
+
+def accuracies(pairs: Sequence[MinimalPair], scores: dict[str, Values]) -> Values:
+    """The share (forward, backward, sum) of pairs whose good sentence is the likelier one."""
+    good = np.array([scores[pair.good] for pair in pairs])
+    bad = np.array([scores[pair.bad] for pair in pairs])
+    right = np.where(np.isclose(good, bad, rtol=0, atol=TIE), 0.5, good > bad)
+    return right.mean(axis=0)

@@ -1,0 +1,288 @@
+"""`elmo predict`: the next word, the previous one, the missing one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from elmokit.cli.options import (
+    STATE_OPTION,
+    ModelCommand,
+    encoding_options,
+    language_model_options,
+    load_language_model,
+    sentences_of_files,
+    sentences_of_lines,
+)
+
+if TYPE_CHECKING:
+    from elmokit.inference.language_model import LanguageModel
+    from elmokit.inference.predictions import Gap, RankedWord, SentenceScore, WordProbability
+
+
+Predicted = TypeVar("Predicted", "WordProbability", "RankedWord")
+
+ROWS_SHOWN = 10
+HEADING = "probability    score  forward  backward    prior  word"
+OF_ALL_WORDS = "  (probability: among all words, not these alone)"
+BORDERS = {"</S>": "</S>  (the sentence ends)", "<S>": "<S>  (the sentence begins)"}
+
+
+@click.command(cls=ModelCommand)
+@click.argument("sentence")
+@language_model_options
+@click.option("--previous", is_flag=True, help="Predict the word before SENTENCE.")
+@click.option(
+    "--missing",
+    is_flag=True,
+    help="SENTENCE is whole but for its ___, also where ___ begins or ends it.",
+)
+@click.option("--candidates", metavar="WORD,WORD...", help="Say which of these fits best.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Show, or sample among, the N likeliest words.  [default: show {ROWS_SHOWN}]",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Go on with up to N words drawn at random.",
+)
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Of sampling: lower for likelier words, 0 for the likeliest.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Of sampling: repeats what was drawn.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def predict(
+    sentence: str,
+    previous: bool,
+    missing: bool,
+    candidates: str | None,
+    top: int | None,
+    sample: int | None,
+    temperature: float,
+    seed: int | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Predict the word that comes next in SENTENCE, or the one that is missing at ___.
+
+    A missing word is ranked by log p(word | before) + log p(word | after) - log p(word), where the
+    last is left out if the model's vocabulary has no counts.
+
+    \b
+    Examples:
+      elmo predict "The cat sat on the"
+      elmo predict "The cat ___ on the mat."
+      elmo predict "The goldfish swims in the" --candidates aquarium,pool,window
+      elmo predict "Once upon a time" --sample 20 --seed 1
+    """
+    if candidates is not None and sample is not None:
+        raise click.UsageError("--candidates and --sample cannot go together")
+    language_model = load_language_model(**flags)
+    place = language_model.find_place(sentence, previous=previous, missing=missing)
+    if sample is not None:
+        if place.before is not None and place.after is not None:
+            raise click.UsageError("--sample goes on from one end of SENTENCE; leave out the ___")
+        drawn = language_model.sample(
+            place.before or (), sample, temperature, seed, top, after=place.after
+        )
+        show_sample(place, drawn, as_json)
+    elif candidates is not None:
+        words = [word.strip() for word in candidates.split(",")]
+        ranked = language_model.rank(place.before, words, place.after)
+        show(place, ranked, ranked_row, as_json, OF_ALL_WORDS)
+    elif place.before is not None and place.after is not None:
+        found = language_model.missing_words(place.before, place.after, top or ROWS_SHOWN)
+        show(place, found, ranked_row, as_json)
+    else:
+        show(place, likeliest(language_model, place, top or ROWS_SHOWN), row, as_json)
+
+
+def likeliest(language_model: LanguageModel, place: Gap, top: int) -> list[WordProbability]:
+    """The likeliest words at the open end of a sentence."""
+    if place.after is None:
+        return language_model.next_words(place.before or [], top)
+    return language_model.previous_words(place.after, top)
+
+
+def show_sample(place: Gap, drawn: list[str], as_json: bool) -> None:
+    """Print the words that were drawn, in their place."""
+    if as_json:
+        click.echo(json.dumps(place._asdict() | {"sampled": drawn}, ensure_ascii=False))
+    else:
+        click.echo(" ".join([*(place.before or ()), *drawn, *(place.after or ())]))
+
+
+def show(
+    place: Gap,
+    words: Sequence[Predicted],
+    row: Callable[[Predicted], str],
+    as_json: bool,
+    remark: str = "",
+) -> None:
+    """Print words in order of fit, a row each; `remark` ends the heading."""
+    if as_json:
+        rows = [word.to_dict() for word in words]
+        click.echo(json.dumps(place._asdict() | {"words": rows}, ensure_ascii=False, indent=2))
+        return
+    click.echo(str(place))
+    if row is ranked_row:
+        click.echo(f"{HEADING}{remark}")
+    for word in words:
+        click.echo(row(word))
+
+
+def row(word: WordProbability) -> str:
+    """A word and its probability."""
+    return f"{word.probability:11.2%}  {BORDERS.get(word.word, word.word)}"
+
+
+def ranked_row(word: RankedWord) -> str:
+    """A word, its probability, and what its score is made of."""
+    if not word.known:
+        return f"{'':>48}  {word.word}  (not in the vocabulary)"
+    values = "".join(
+        f"{'-' if value is None else format(value, '.2f'):>{width}}"
+        for value, width in (
+            (word.score, 9),
+            (word.forward, 9),
+            (word.backward, 10),
+            (word.log_prior, 9),
+        )
+    )
+    return f"{word.probability:11.2%}{values}  {word.word}"
+
+
+@click.command(cls=ModelCommand)
+@click.argument("input_file", metavar="FILE")
+@language_model_options
+@click.option(
+    "--split",
+    is_flag=True,
+    help="FILE is raw text: split it into words and sentences (of 4,000 characters at most).",
+)
+@STATE_OPTION
+@encoding_options
+@click.option("--words", is_flag=True, help="A row for each word and marker.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each sentence.")
+def score(
+    input_file: str,
+    split: bool,
+    state: Any,
+    encoding: str,
+    errors: Any,
+    words: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Print the log probability of each sentence of a file.
+
+    Each line of FILE (- for standard input; .gz, .xz and .zst work) is a sentence, its words
+    separated by blanks, and has its line number in the result. With --split sentences are
+    numbered, wherever their lines end.
+
+    Logarithms are natural. A sentence is read forward up to its end marker </S> and backward up to
+    its begin marker <S>; the total is the sum of both. A ? follows a word that is outside the
+    vocabulary: its value is that of <UNK>.
+
+    \b
+    Example:
+      elmo score sentences.txt --words
+    """
+    from elmokit.io.text_files import read_lines
+
+    lines = [line.text for line in read_lines(input_file, encoding, errors)]
+    language_model = load_language_model(**flags)
+    sentences = sentences_of_lines(language_model, lines, split)
+    rows = word_rows if words else sentence_rows
+    numbers = "number" if split else "line"
+    if not as_json:
+        click.echo(header(numbers, words))
+    for number, sentence_score in enumerate(language_model.score_stream(sentences, state), start=1):
+        if as_json:
+            click.echo(json.dumps({numbers: number} | sentence_score.to_dict(), ensure_ascii=False))
+        else:
+            click.echo("\n".join(rows(number, sentence_score)))
+
+
+def header(numbers: str, words: bool) -> str:
+    """The names of the columns."""
+    if words:
+        return f"{numbers:>6}{'forward':>11}{'backward':>11}  word"
+    return f"{numbers:>6}{'total':>11}{'forward':>11}{'backward':>11}  sentence"
+
+
+def sentence_rows(number: int, score: SentenceScore) -> Iterator[str]:
+    """One row."""
+    values = (score.total, score.total_forward, score.total_backward)
+    shown = "".join(f"{value:11.3f}" for value in values)
+    yield f"{number:6}{shown}  {' '.join(marked_words(score))}".rstrip()
+
+
+def word_rows(number: int, score: SentenceScore) -> Iterator[str]:
+    """A row for each word, between those of the markers, which one direction each predicts."""
+    yield f"{number:6}{'':>11}{score.backward_end:11.3f}  <S>"
+    for word, *values in zip(marked_words(score), score.forward, score.backward, strict=True):
+        yield f"{number:6}" + "".join(f"{value:11.3f}" for value in values) + f"  {word}"
+    yield f"{number:6}{score.forward_end:11.3f}{'':>11}  </S>"
+
+
+def marked_words(score: SentenceScore) -> list[str]:
+    """The words, with a mark on those outside the vocabulary."""
+    return [
+        f"{word}?" if unknown else word
+        for word, unknown in zip(score.words, score.unknown, strict=True)
+    ]
+
+
+@click.command(cls=ModelCommand)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@language_model_options
+@click.option(
+    "--split",
+    is_flag=True,
+    help="FILE is raw text: split each line into sentences and words.",
+)
+@STATE_OPTION
+@encoding_options
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def perplexity(
+    files: tuple[str, ...],
+    split: bool,
+    state: Any,
+    encoding: str,
+    errors: str,
+    quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Say how well a model predicts a text: the lower the better.
+
+    Each line of FILE (- for standard input; globs, folders, .gz, .xz and .zst work) is a sentence,
+    its words separated by blanks; blank lines are skipped.
+
+    Every word and the end of every sentence counts; a word outside the vocabulary counts as <UNK>,
+    so models with different vocabularies cannot be compared.
+
+    \b
+    Example:
+      elmo perplexity held-out.txt --split
+    """
+    from elmokit.cli.progress import ScoringProgress
+
+    language_model = load_language_model(**flags, quiet=quiet)
+    sentences = sentences_of_files(language_model, files, split, encoding, errors)
+    with ScoringProgress("scoring", quiet) as progress:
+        result = language_model.perplexity(sentences, state, progress)
+    click.echo(json.dumps(result.to_dict()) if as_json else result.describe())

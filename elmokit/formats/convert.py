@@ -1,0 +1,110 @@
+"""From one format to another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmokit.bundled import is_bundled
+from elmokit.config import CharacterEncoderConfig, check_choice
+from elmokit.errors import ElmoWarning, InputError
+from elmokit.formats import allennlp, native
+from elmokit.formats.find import Location, model_folder, read_model
+from elmokit.formats.native import SavedModel
+from elmokit.io.files import write_folder_atomically
+from elmokit.model.bilm import BiLM
+from elmokit.text.characters import UnusualWords, character_ids, without_markers
+from elmokit.text.tokenizer import load_tokenizer
+from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+
+OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocabulary.txt"
+TARGETS = ("native", "allennlp", "cached-vocabulary")
+
+
+def convert_model(
+    source: Sequence[Location],
+    destination: Location,
+    *,
+    target: str | None = None,
+    vocabulary: Location | None = None,
+    embedding: Location | None = None,
+    tokenizer: str | None = None,
+    half: bool = False,
+    force: bool = False,
+) -> list[Path]:
+    """Write the model at `source` (a folder, or options and weights) in another format.
+
+    Args:
+        source: What `read_model` takes.
+        destination: A folder, or an HDF5 file for a cached vocabulary.
+        target: "native", "allennlp" or "cached-vocabulary"; None for the other one of the first
+            two.
+        vocabulary: The words that belong to the model, or those to cache.
+        embedding: A second file with the vectors of a word-input model.
+        tokenizer: The tokenizer to record in a native folder.
+        half: Store native weights as float16.
+        force: Replace what is there.
+
+    Returns:
+        The files written.
+    """
+    check_choice("target", target, (None, *TARGETS))
+    folder = Path(destination)
+    from_native = len(source) == 1 and (
+        is_bundled(source[0]) or native.is_native(model_folder(Path(source[0])))
+    )
+    target = target or ("allennlp" if from_native else "native")
+    if target == "cached-vocabulary":
+        return cache_vocabulary(read_model(*source, embedding=embedding), vocabulary, folder, force)
+    saved = read_model(*source, vocabulary=vocabulary, embedding=embedding)
+    if target == "allennlp":
+        return write_pair(saved, folder, force=force)
+    if tokenizer is not None:
+        saved = saved._replace(tokenizer=load_tokenizer(tokenizer).name)
+    native.write_model(folder, saved, half=half, force=force)
+    return sorted(folder.iterdir())
+
+
+def write_pair(saved: SavedModel, folder: Path, *, force: bool) -> list[Path]:
+    """Write AllenNLP's options and weights, and the vocabulary if there is one, into a folder."""
+    if saved.config.softmax_cutoffs:
+        warnings.warn(
+            "an adaptive softmax has no place in AllenNLP's files: the vectors will be the same, "
+            "but words cannot be predicted",
+            ElmoWarning,
+            stacklevel=3,
+        )
+    with write_folder_atomically(folder, force=force) as temporary:
+        allennlp.write_options(saved.config, temporary / OPTIONS)
+        allennlp.write_weights(saved.weights, saved.config, temporary / WEIGHTS)
+        if saved.vocabulary is not None:
+            # Bare words: other programs would take a count for a part of the word.
+            write_vocabulary(Vocabulary(saved.vocabulary.words), temporary / VOCABULARY)
+    return sorted(folder.iterdir())
+
+
+def cache_vocabulary(
+    saved: SavedModel, vocabulary: Location | None, path: Path, force: bool
+) -> list[Path]:
+    """Write the token vectors of a list of words, as AllenNLP caches them."""
+    if vocabulary is None:
+        raise InputError("a cached vocabulary needs words: give a vocabulary, one word per line")
+    if path.exists() and not force:
+        raise InputError(f"{path}: is there already; choose another name, or force it (--force)")
+    allennlp.write_cached_vocabulary(token_vectors(saved, read_vocabulary(vocabulary)), path)
+    return [path]
+
+
+@torch.inference_mode()
+def token_vectors(saved: SavedModel, vocabulary: Vocabulary) -> Tensor:
+    """Token vectors (words, token_size) of every word of a vocabulary."""
+    encoder = saved.config.encoder
+    if not isinstance(encoder, CharacterEncoderConfig):
+        raise InputError("this model reads words, not characters: its table is its vocabulary")
+    bilm = BiLM.from_weights(saved.config, saved.weights)
+    UnusualWords(encoder.max_characters).note_all([without_markers(vocabulary.words)])
+    return bilm.encoder(torch.from_numpy(character_ids(vocabulary.words, encoder.max_characters)))

@@ -1,0 +1,317 @@
+"""What a language model gives back: scores, perplexity, words in order of fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import InputError
+from elmokit.text.characters import short
+from elmokit.text.tokenizer import Tokenizer
+from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
+
+LogProbabilities = NDArray[np.float64]
+
+BLANK = "___"
+"""Where a word is missing from a raw sentence."""
+STAND_IN = "word"
+"""What a tokenizer is shown for a blank: letters, so that it stays whole."""
+NOT_OFFERED = (BEGIN, END, UNKNOWN)
+"""Entries of a vocabulary that are no words."""
+LARGEST_EXPONENT = math.log(np.finfo(np.float64).max)
+
+
+class SentenceScore(NamedTuple):
+    """Natural log probabilities of a sentence, word by word, in the sentence's order."""
+
+    words: tuple[str, ...]
+    forward: NDArray[np.float32]  # (words,) of each word, given the words before it
+    forward_end: float  # of the end marker, given the whole sentence
+    backward: NDArray[np.float32]  # (words,) of each word, given the words after it
+    backward_end: float  # of the begin marker, given the whole sentence
+    unknown: NDArray[np.bool_]  # (words,) True where the value is that of <UNK>
+
+    @property
+    def total_forward(self) -> float:
+        """Log probability of the sentence read forward, its end marker included."""
+        return float(self.forward.sum(dtype=np.float64)) + self.forward_end
+
+    @property
+    def total_backward(self) -> float:
+        """Log probability of the sentence read backward, its begin marker included."""
+        return float(self.backward.sum(dtype=np.float64)) + self.backward_end
+
+    @property
+    def total(self) -> float:
+        """Both directions together."""
+        return self.total_forward + self.total_backward
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "total": finite(self.total),
+            "total_forward": finite(self.total_forward),
+            "total_backward": finite(self.total_backward),
+            "words": list(self.words),
+            "forward": [finite(value) for value in self.forward.tolist()],
+            "forward_end": finite(self.forward_end),
+            "backward": [finite(value) for value in self.backward.tolist()],
+            "backward_end": finite(self.backward_end),
+            "unknown": self.unknown.tolist(),
+        }
+
+
+class Perplexity(NamedTuple):
+    """How well a model predicts a text: the lower the better."""
+
+    forward: float
+    backward: float
+    mean: float  # geometric: exp of half the sum of both cross entropies
+    targets: int  # per direction: every word, and a marker for every sentence
+    words: int
+    unknown: int  # words that the model could only predict as <UNK>
+    state: str  # what each sentence started from
+
+    def describe(self) -> str:
+        """One line."""
+        share = self.unknown / self.words if self.words else 0.0
+        return (
+            f"perplexity {self.mean:,.2f} (forward {self.forward:,.2f}, backward "
+            f"{self.backward:,.2f}), state {self.state}; sentences: {self.targets - self.words:,}, "
+            f"words: {self.words:,} ({share:.1%} unknown), targets per direction: {self.targets:,}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        values = self._asdict()
+        return values | {name: finite(values[name]) for name in ("forward", "backward", "mean")}
+
+
+@dataclass
+class PerplexitySums:
+    """What perplexity is made of, sentence after sentence."""
+
+    forward: float = 0.0
+    backward: float = 0.0
+    sentences: int = 0
+    words: int = 0
+    unknown: int = 0
+
+    def add(self, score: SentenceScore) -> None:
+        """Take in one more sentence."""
+        self.forward += score.total_forward
+        self.backward += score.total_backward
+        self.sentences += 1
+        self.words += len(score.words)
+        self.unknown += int(score.unknown.sum())
+
+    def perplexity(self, state: str) -> Perplexity:
+        """Of everything taken in."""
+        if not self.sentences:
+            raise InputError("there are no sentences to take the perplexity of; give at least one")
+        targets = self.words + self.sentences
+        forward, backward = -self.forward / targets, -self.backward / targets
+        return Perplexity(
+            forward=exponential(forward),
+            backward=exponential(backward),
+            mean=exponential((forward + backward) / 2),
+            targets=targets,
+            words=self.words,
+            unknown=self.unknown,
+            state=state,
+        )
+
+
+class WordProbability(NamedTuple):
+    """A word, and how probable it is at one place."""
+
+    word: str
+    probability: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return self._asdict()
+
+
+class RankedWord(NamedTuple):
+    """How well a word fits a place, and the parts that its score is made of."""
+
+    word: str
+    score: float  # forward + backward - log_prior, of those that are known; the higher the better
+    probability: float
+    forward: float | None  # log probability given the words before; None if they were not given
+    backward: float | None  # log probability given the words after; None if they were not given
+    log_prior: float | None  # log of the word's share of all words; None if not subtracted
+    known: bool = True  # False for a word outside the vocabulary, which has no score
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return self._asdict() | {"score": finite(self.score)}
+
+
+class Gap(NamedTuple):
+    """Where a word is wanted; None for a side that nothing is known of."""
+
+    before: list[str] | None
+    after: list[str] | None
+
+    def __str__(self) -> str:
+        return " ".join([*(self.before or ()), BLANK, *(self.after or ())])
+
+
+class Fit(NamedTuple):
+    """How well every word of a vocabulary fits one place; arrays are (words,)."""
+
+    vocabulary: Vocabulary
+    forward: LogProbabilities | None
+    backward: LogProbabilities | None
+    log_prior: LogProbabilities | None
+
+    def scores(self) -> LogProbabilities:
+        """Of every word; minus infinity for what is no word."""
+        parts = [part for part in (self.forward, self.backward) if part is not None]
+        scores = np.sum(parts, axis=0)
+        if self.log_prior is not None:
+            scores = scores - self.log_prior
+        return without(scores, self.vocabulary, NOT_OFFERED)
+
+    def rows(self, ids: Iterable[int], scores: LogProbabilities) -> list[RankedWord]:
+        """Those words with all their parts."""
+        log_sum = self._log_sum(scores)
+        return [
+            RankedWord(
+                word=self.vocabulary.word_of(number),
+                score=float(scores[number]),
+                probability=math.exp(scores[number] - log_sum),
+                forward=value_of(self.forward, number),
+                backward=value_of(self.backward, number),
+                log_prior=value_of(self.log_prior, number),
+            )
+            for number in ids
+        ]
+
+    def _log_sum(self, scores: LogProbabilities) -> float:
+        """What makes probabilities of scores; one direction's are probabilities already."""
+        if self.forward is None or self.backward is None:
+            return 0.0
+        return float(np.logaddexp.reduce(scores))
+
+
+def value_of(values: LogProbabilities | None, number: int) -> float | None:
+    """One of the values, where there are any."""
+    return None if values is None else float(values[number])
+
+
+def best(log_probabilities: LogProbabilities, top: int) -> list[int]:
+    """The ids of the `top` highest, highest first, leaving out what cannot be.
+
+    >>> best(np.log([0.5, 0.25, 0.25]), top=2)
+    [0, 1]
+    """
+    order = np.argsort(-log_probabilities, kind="stable")[:top]
+    return order[log_probabilities[order] > -np.inf].tolist()
+
+
+def without(
+    log_probabilities: LogProbabilities, vocabulary: Vocabulary, words: Iterable[str]
+) -> LogProbabilities:
+    """The same log probabilities with minus infinity for some words."""
+    allowed = log_probabilities.copy()
+    allowed[[vocabulary.id_of(word) for word in words if word in vocabulary]] = -np.inf
+    return allowed
+
+
+def log_prior(vocabulary: Vocabulary) -> LogProbabilities | None:
+    """Log of each word's share of all words (words,); None where nobody has counted them."""
+    if vocabulary.counts is None:
+        return None
+    # A word that was never seen would fit anywhere.
+    counts = np.maximum(np.array(vocabulary.counts, dtype=np.float64), 1.0)
+    markers = [vocabulary.id_of(marker) for marker in (BEGIN, END)]
+    return np.log(counts) - math.log(counts.sum() - counts[markers].sum())
+
+
+def draw(
+    log_probabilities: LogProbabilities,
+    temperature: float,
+    top: int | None,
+    random: np.random.Generator,
+) -> int:
+    """One id at random; temperature 0 takes the highest, `top` chooses among the highest only."""
+    if temperature == 0:
+        return best(log_probabilities, 1)[0]
+    ids = np.array(best(log_probabilities, top or len(log_probabilities)))
+    weights = log_probabilities[ids] / temperature
+    shares = np.exp(weights - weights.max())
+    return int(random.choice(ids, p=shares / shares.sum()))
+
+
+def find_place(
+    text: str, tokenizer: Tokenizer, *, previous: bool = False, missing: bool = False
+) -> Gap:
+    """Where a raw sentence lacks a word: at its blank, or else after it.
+
+    Args:
+        text: The sentence. A blank that begins or ends it is a word of a sentence whose rest is
+            not known: only the words on its other side are.
+        tokenizer: What splits it.
+        previous: There is no blank; the word before the sentence is wanted.
+        missing: The sentence is whole but for its blank, also where the blank begins or ends it.
+    """
+    if missing or BLANK in text:
+        if previous:
+            raise InputError(f"{text!r}: is read backward from its end, so it can have no {BLANK}")
+        before, after = split_at_blank(text, tokenizer)
+        if missing or (before and after):
+            return Gap(before, after)
+        return Gap(None, after) if after else Gap(before, None)
+    words = [token.text for token in tokenizer.words(text)]
+    return Gap(None, words) if previous else Gap(words, None)
+
+
+def split_at_blank(text: str, tokenizer: Tokenizer) -> tuple[list[str], list[str]]:
+    """The words before and after the blank of a raw sentence."""
+    if text.count(BLANK) != 1:
+        raise InputError(f"{text!r}: has {text.count(BLANK)} blanks; write {BLANK} once")
+    place = text.index(BLANK)
+    tokens = tokenizer.words(text.replace(BLANK, STAND_IN))
+    for number, token in enumerate(tokens):
+        if (token.text, token.start) == (STAND_IN, place):
+            words = [token.text for token in tokens]
+            return words[:number], words[number + 1 :]
+    raise InputError(f"{text!r}: {BLANK} is part of a word; put blanks around it")
+
+
+def check_candidates(candidates: Sequence[str]) -> None:
+    """Refuse anything but a list of different words."""
+    if isinstance(candidates, str) or not isinstance(candidates, Sequence):
+        raise InputError(f'candidates is {short(candidates)}; give a list: ["window", "pool"]')
+    if not candidates:
+        raise InputError("there are no candidates; give at least one word")
+    for number, word in enumerate(candidates):
+        if not isinstance(word, str) or not word:
+            raise InputError(f"candidate {number} is {short(word)}; give a word")
+        if word in candidates[:number]:
+            raise InputError(f"candidate {number} is {word!r} again; give each word once")
+
+
+def check_temperature(temperature: float) -> None:
+    """Refuse anything but a number of at least 0."""
+    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not number or not 0 <= temperature < math.inf:
+        raise InputError(f"temperature is {temperature!r}; it must be a number of at least 0")
+
+
+def exponential(value: float) -> float:
+    """exp, infinite where it is too large for a float."""
+    return math.inf if value > LARGEST_EXPONENT else math.exp(value)
+
+
+def finite(value: float) -> float | None:
+    """A number, or None for what JSON has no number for."""
+    return value if math.isfinite(value) else None

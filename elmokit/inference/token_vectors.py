@@ -1,0 +1,176 @@
+"""Words to token vectors: what everything that reads words with a biLM must agree on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from itertools import islice
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig, check_size
+from elmokit.errors import InputError
+from elmokit.model.bilm import BiLM
+from elmokit.text.characters import character_ids
+from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+
+
+def encode_words(bilm: BiLM, vocabulary: Vocabulary | None, words: Sequence[str]) -> Tensor:
+    """Token vectors (words, token_size) of distinct words, sentence markers among them."""
+    encoder = bilm.config.encoder
+    if isinstance(encoder, CharacterEncoderConfig):
+        ids = torch.from_numpy(character_ids(words, encoder.max_characters))
+    else:
+        assert vocabulary is not None  # see check_word_input
+        # Row 0 of the table is padding.
+        ids = torch.tensor([vocabulary.id_of(word) + 1 for word in words])
+    return bilm.encoder(ids.to(next(bilm.parameters()).device))
+
+
+def max_characters(config: ModelConfig) -> int:
+    """Positions per word, or as good as no limit for a model that reads whole words."""
+    encoder = config.encoder
+    return encoder.max_characters if isinstance(encoder, CharacterEncoderConfig) else sys.maxsize
+
+
+def check_word_input(config: ModelConfig, vocabulary: Vocabulary | None) -> None:
+    """Refuse a word-input model without the words its table is of."""
+    encoder = config.encoder
+    if not isinstance(encoder, WordEncoderConfig):
+        return
+    if vocabulary is None:
+        raise InputError("this model reads words, not characters: give its vocabulary file too")
+    if len(vocabulary) != encoder.words:
+        raise InputError(f"the vocabulary has {len(vocabulary)} words, the model {encoder.words}")
+    for marker, number in ((BEGIN, encoder.begin_id), (END, encoder.end_id)):
+        if marker not in vocabulary or vocabulary.id_of(marker) + 1 != number:
+            raise InputError(f"the vocabulary does not have {marker!r} as word {number - 1}")
+
+
+def check_device(device: str | torch.device) -> torch.device:
+    """The device of that name, if this machine has it."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).splitlines()[0].partition(". ")[0]
+        raise InputError(f"device {str(device)!r} cannot be used ({why}); use 'cpu'") from None
+    if found.type == "meta":
+        raise InputError("device 'meta' holds no numbers; use 'cpu'")
+    return found
+
+
+class Mark(NamedTuple):
+    """A moment in the life of a cache."""
+
+    restarts: int
+    words: int
+
+
+class KnownWords(NamedTuple):
+    """Words with their token vectors, in the order in which they were learnt."""
+
+    words: list[str]
+    vectors: NDArray[np.float32]  # (words, size)
+    afresh: bool = False  # whether everything before them was forgotten
+
+
+class WordCache:
+    """A bounded memory of token vectors. Safe from several threads.
+
+    When it is full it starts afresh: in running text the frequent words are back at once, and that
+    costs less than keeping account of every use.
+
+    Args:
+        encode: Gives token vectors (words, size) of distinct words.
+        capacity: The most words kept.
+
+    Attributes:
+        hits: Words that were there when looked up, each distinct word of a call counted once.
+        misses: Words that had to be encoded.
+    """
+
+    def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
+        check_size("cache_words", capacity, least=0)
+        self.encode = encode
+        self.capacity = capacity
+        self.hits = 0
+        self.misses = 0
+        self._rows: dict[str, int] = {}
+        self._table: Tensor | None = None
+        self._restarts = 0
+        self._lock = Lock()
+
+    def vectors(self, words: Sequence[str]) -> Tensor:
+        """Token vectors (words, size), computing only those of words not yet known."""
+        with self._lock:
+            distinct = list(dict.fromkeys(words))
+            rows, table = self._known(distinct)
+            return table[torch.tensor([rows[word] for word in words], device=table.device)]
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of words looked up that were there; 0 before the first."""
+        return self.hits / max(self.hits + self.misses, 1)
+
+    def clear(self) -> None:
+        """Forget every word: the encoder has changed."""
+        with self._lock:
+            self._forget()
+            self._table = None
+
+    def mark(self) -> Mark:
+        """Now, for `learnt_since`."""
+        with self._lock:
+            return Mark(self._restarts, len(self._rows))
+
+    def learnt_since(self, mark: Mark) -> KnownWords:
+        """The words that were learnt after a mark and are still known."""
+        with self._lock:
+            afresh = self._restarts != mark.restarts
+            first = 0 if afresh else mark.words
+            words = list(islice(self._rows, first, None))
+            table = torch.empty(0, 0) if self._table is None else self._table
+            vectors = table[first : first + len(words)].float().cpu().numpy().copy()
+            return KnownWords(words, vectors, afresh)
+
+    def learn(self, known: KnownWords, device: torch.device) -> None:
+        """Take over words as if they had been encoded here, on a device: equal to the bit."""
+        with self._lock:
+            if known.afresh:
+                self._forget()
+            if known.words:
+                self._keep(known.words, torch.from_numpy(known.vectors).to(device))
+
+    def _forget(self) -> None:
+        self._rows.clear()
+        self._restarts += 1
+
+    def _known(self, distinct: list[str]) -> tuple[dict[str, int], Tensor]:
+        """A table that has a row for each of the words, and which row."""
+        missing = [word for word in distinct if word not in self._rows]
+        full = len(self._rows) + len(missing) > self.capacity
+        if full:
+            missing = distinct
+        self.misses += len(missing)
+        self.hits += len(distinct) - len(missing)
+        if len(distinct) > self.capacity:
+            return {word: row for row, word in enumerate(distinct)}, self.encode(distinct)
+        if full:
+            self._forget()
+        if missing:
+            self._keep(missing, self.encode(missing))
+        assert self._table is not None
+        return self._rows, self._table
+
+    def _keep(self, words: list[str], vectors: Tensor) -> None:
+        if self._table is None:
+            self._table = vectors.new_empty(self.capacity, vectors.shape[1])
+        start = len(self._rows)
+        self._table[start : start + len(words)] = vectors
+        self._rows.update(zip(words, range(start, start + len(words)), strict=True))

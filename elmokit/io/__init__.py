@@ -1,0 +1,1 @@
+"""Files, downloads, lines of text, tables, pictures: bytes in and out, without any model."""

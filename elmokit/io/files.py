@@ -1,0 +1,268 @@
+"""Files and folders that appear complete or not at all; locks, checksums, JSON objects."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from elmokit.errors import DiskError, FormatError, InputError
+
+ADVICE = {
+    errno.ENOSPC: "; free some space or choose another disk",
+    errno.EDQUOT: "; free some space or choose another disk",
+    errno.EFBIG: "; free some space, raise the limit on the size of files, or choose another disk",
+    errno.ENAMETOOLONG: "; choose a shorter name",
+    errno.EACCES: "; choose a place you have access to",
+    errno.EPERM: "; choose a place you have access to",
+    errno.EROFS: "; choose a place that can be written to",
+    errno.ENOLCK: "; choose a folder on a local disk",
+    errno.ENOSYS: "; choose a folder on a local disk",
+    errno.EOPNOTSUPP: "; choose a folder on a local disk",
+}
+SECONDS_TO_CLAIM = 0.2
+"""Time for a second try where the holder of a lock removes its file as it ends."""
+
+
+@contextmanager
+def disk_errors(path: Path, attempt: str) -> Iterator[None]:
+    """Turn what the system refuses into one line: `path`: cannot be `attempt` (why); what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(path, attempt, error) from error
+
+
+def disk_error(path: Path, attempt: str, error: OSError) -> DiskError:
+    """Describe `error` in one line, in the terms of the file that the user named."""
+    if error.errno is not None:
+        # The system's words: libraries above it, h5py for one, put pages into theirs.
+        why = f"[Errno {error.errno}] {os.strerror(error.errno)}"
+    else:
+        why = " ".join(str(error).split()) or type(error).__name__
+    return DiskError(f"{path}: cannot be {attempt} ({why}){ADVICE.get(error.errno or 0, '')}")
+
+
+def is_any_of(path: str | Path, files: Iterable[str | Path]) -> bool:
+    """Whether a name is that of one of some files, however it is written."""
+    target = Path(path)
+    return target.exists() and any(Path(file).exists() and target.samefile(file) for file in files)
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file's contents, as 64 hexadecimal digits."""
+    with disk_errors(Path(path), "read"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_sha256(path: Path, expected: str) -> None:
+    """Refuse a file whose contents are not the expected ones."""
+    found = sha256_of(path)
+    if found != expected.strip().lower():
+        raise FormatError(f"{path}: its SHA-256 is {found} but {expected} was expected")
+
+
+@contextmanager
+def write_atomically(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path to write to; when the block ends well, it becomes `path`.
+
+    Folders on the way to `path` are made. After an exception `path` is as it was before.
+    """
+    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is replaced
+    # Replacing /dev/null by a regular file would break more than this program.
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise InputError(f"{path}: is a folder or a device; give the name of a file")
+    temporary = _temporary_sibling(target)
+    try:
+        with _errors_of(temporary, target):
+            yield temporary
+        with disk_errors(target, "written"):
+            publish(temporary, target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+@contextmanager
+def write_folder_atomically(path: str | Path, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder to fill; when the block ends well, it becomes `path`.
+
+    A folder that holds files is replaced only by `force`, and then as a whole. It is moved aside
+    for the instant in which the new one takes its name; after an exception it is there as before.
+    """
+    target = Path(os.path.realpath(path))
+    check_replaceable(target, path, force)
+    temporary = _temporary_sibling(target)
+    try:
+        with disk_errors(target, "written"):
+            temporary.mkdir()
+        with _errors_of(temporary, target):
+            yield temporary
+        check_replaceable(target, path, force)
+        with disk_errors(target, "written"):
+            publish_folder(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Give a finished file its name, durably: after a power cut it is whole or it is not there."""
+    _sync_file(temporary)
+    os.replace(temporary, target)
+    _sync_folder(target.parent)
+
+
+def check_replaceable(target: Path, name: str | Path, force: bool) -> None:
+    """Refuse a target that is a file, that holds files, or that is around the user."""
+    if not os.path.exists(target):
+        return
+    if not os.path.isdir(target):
+        raise InputError(f"{name}: is a file; give the name of a folder")
+    with disk_errors(target, "read"):
+        empty = not os.listdir(target)
+    if not empty and not force:
+        raise InputError(f"{name}: already holds files; choose another, or force it (--force)")
+    home = Path(os.path.realpath(os.path.expanduser("~")))
+    if Path.cwd().is_relative_to(target) or home.is_relative_to(target):
+        raise InputError(f"{name}: is around the current or the home folder; choose another one")
+
+
+def publish_folder(temporary: Path, target: Path) -> None:
+    """Give a finished folder its name, putting back what had it before if that fails."""
+    for file in temporary.rglob("*"):
+        (_sync_folder if file.is_dir() else _sync_file)(file)
+    _sync_folder(temporary)
+    old = _temporary_sibling(target)
+    if os.path.exists(target):
+        os.rename(target, old)
+    try:
+        os.rename(temporary, target)
+    except BaseException:
+        if os.path.exists(old):
+            os.rename(old, target)
+        raise
+    _sync_folder(target.parent)
+    if old.is_dir():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.unlink(missing_ok=True)
+
+
+@contextmanager
+def one_at_a_time(lock: Path) -> Iterator[None]:
+    """Wait until no other process or thread is in the block that `lock` guards.
+
+    The system frees the lock even when its holder is killed. The empty file stays: removing it
+    would let two holders lock two files of the same name.
+    """
+    with ExitStack() as stack:
+        with disk_errors(lock, "locked"):
+            stack.enter_context(FileLock(lock))
+        yield
+
+
+@contextmanager
+def claim(lock: Path) -> Iterator[None]:
+    """Have a folder to oneself for the time of a block; raises where another process has it.
+
+    When that process ends, however it does, its system frees the lock. A network file system learns
+    only after a while, or never, that a machine is dead.
+    """
+    with disk_errors(lock.parent, "written to"):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        with disk_errors(lock, "locked"):
+            try:
+                stack.enter_context(FileLock(lock, timeout=SECONDS_TO_CLAIM))
+            except Timeout:
+                raise InputError(
+                    f"{lock.parent}: another process is at work in this folder; wait. If it was on "
+                    "a machine that is dead, and this does not pass in some minutes, remove "
+                    f"{lock}"
+                ) from None
+        yield
+
+
+def _temporary_sibling(target: Path) -> Path:
+    """A free, hidden name beside `target`, where a rename needs no copy.
+
+    It ends as the target does, since some writers (NumPy's) go by the suffix.
+    """
+    with disk_errors(target, "written"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    return target.with_name(f".tmp-{token_hex(4)}-{target.name}")
+
+
+@contextmanager
+def _errors_of(temporary: Path, target: Path) -> Iterator[None]:
+    """Explain failures to write `temporary`, leaving those that name any other file as they are."""
+    try:
+        yield
+    except OSError as error:
+        named = error.filename
+        if named is None or Path(str(named)).is_relative_to(temporary):
+            raise disk_error(target, "written", error) from error
+        raise
+
+
+def _sync_file(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    """Make names in a folder durable, where the system has a call for it: Windows has none."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems have no such call for folders; the file itself is safe.
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def read_object(path: str | Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object."""
+    try:
+        values = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"{path}, line {error.lineno}: is not valid JSON ({error.msg})"
+        ) from error
+    except (ValueError, RecursionError) as error:  # digits or brackets beyond Python's limits
+        raise FormatError(f"{path}: is not valid JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise FormatError(f"{path}: holds a JSON {type(values).__name__}; it must hold an object")
+    return values
+
+
+def read_text(path: str | Path) -> str:
+    """Read a UTF-8 file that must not be empty."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: is not UTF-8 text ({error.reason})") from error
+    if not text.strip():
+        raise FormatError(f"{path}: is empty")
+    return text
+
+
+def write_object(values: Mapping[str, Any], path: Path, *, indent: int | None = 2) -> None:
+    """Write a JSON object that people can read; without indent, one that is long."""
+    path.write_text(json.dumps(values, indent=indent) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What long jobs stand on: checkpoints, metrics."""

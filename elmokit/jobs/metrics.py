@@ -1,0 +1,356 @@
+"""Metrics of a run: metrics.jsonl, TensorBoard, curves."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import FormatError, InputError
+from elmokit.io.files import disk_errors, write_atomically
+from elmokit.io.pictures import check_picture_name, new_figure, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from torch.utils.tensorboard import SummaryWriter
+
+
+METRICS = "metrics.jsonl"
+TENSORBOARD = "tensorboard"
+
+
+class MetricsLog:
+    """The measurements of one run, appended to `metrics.jsonl` in its folder.
+
+    Args:
+        folder: The folder of the run; it is made when the first line is written.
+        tensorboard: Whether to write the same for TensorBoard, into a folder beside.
+    """
+
+    def __init__(self, folder: str | Path, tensorboard: bool = False) -> None:
+        self.path = Path(folder) / METRICS
+        self._tensorboard = _TensorBoard(Path(folder) / TENSORBOARD) if tensorboard else None
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def write(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
+        """Append one line, which is in the file when this returns.
+
+        Args:
+            step: The step that was measured.
+            kind: "train" or "validation".
+            values: Numbers by name. What is no number, NaN or infinity, is written as null.
+        """
+        numbers = {name: _plain(value) for name, value in values.items()}
+        line = json.dumps({"step": step, "kind": kind} | numbers, allow_nan=False) + "\n"
+        with disk_errors(self.path, "written"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _cut_half_line(self.path)
+            with open(self.path, "ab") as file:
+                file.write(line.encode())
+        if self._tensorboard is not None:
+            self._tensorboard.write(step, kind, numbers)
+
+    def resume(self, step: int) -> None:
+        """Forget what was measured after `step`, since it will be measured again."""
+        if self._tensorboard is not None:
+            self._tensorboard.resume(step)
+        if not self.path.exists():
+            return
+        kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step]
+        with write_atomically(self.path) as temporary:
+            text = "".join(json.dumps(line) + "\n" for line in kept)
+            temporary.write_text(text, encoding="utf-8")
+
+    def close(self) -> None:
+        """Finish the files of TensorBoard; the lines need no closing."""
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+
+
+def read_metrics(path: str | Path) -> list[dict[str, Any]]:
+    """Read a file of metrics, except for a last line that was cut off in the middle."""
+    path = Path(path)
+    with disk_errors(path, "read"):
+        lines = path.read_bytes().split(b"\n")
+    metrics = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            metrics.append(_parsed(line))
+        except ValueError as error:
+            if any(rest.strip() for rest in lines[number:]):
+                raise FormatError(
+                    f"{path}, line {number}: is not a JSON object ({error}); remove the line"
+                ) from error
+    return metrics
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    values = json.loads(line.decode("utf-8"))
+    if not isinstance(values, dict):
+        raise ValueError(f"it holds a {type(values).__name__}")
+    return values
+
+
+def _plain(value: Any) -> int | float | str | None:
+    """A number as JSON can hold it; tensors and arrays of one number are accepted."""
+    if value is None or isinstance(value, (int, str)):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _cut_half_line(path: Path) -> None:
+    """Remove what a killed process wrote of its last line, which the next would be glued to."""
+    if not path.exists():
+        return
+    with open(path, "rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end == 0:
+            return
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) == b"\n":
+            return
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+class _TensorBoard:
+    """Events for TensorBoard; its file is made when the first is written."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise InputError(
+                'TensorBoard is not installed; run: pip install "elmokit[tensorboard]"'
+            ) from error
+        self._make_writer = SummaryWriter
+        self._folder = folder
+        self._first_step: int | None = None
+        self._writer: SummaryWriter | None = None
+
+    def resume(self, step: int) -> None:
+        self.close()
+        self._first_step = step + 1
+
+    def write(self, step: int, kind: str, numbers: Mapping[str, int | float | str | None]) -> None:
+        with disk_errors(self._folder, "written"):
+            if self._writer is None:
+                self._writer = self._make_writer(str(self._folder), purge_step=self._first_step)
+            for name, number in numbers.items():
+                if isinstance(number, (int, float)):
+                    self._writer.add_scalar(f"{kind}/{name}", number, step)
+            self._writer.flush()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+Metrics = Sequence[Mapping[str, Any]]
+Numbers = NDArray[np.float64]
+
+COLOURS = {"forward": "#1f6fb4", "backward": "#d9730d", "mean": "#2b2b2b", "rate": "#5a8f3c"}
+PANEL_HEIGHTS = {"loss": 3.0, "perplexity": 3.0, "rate": 1.2}  # inches
+SMOOTHED_PART = 40  # each smoothed point is the mean of this part of the curve
+NARROW_RANGE = 8  # up to this ratio, ticks at powers of ten would be too few
+
+
+class Curve(NamedTuple):
+    """One line of a panel: y over x, NaN where it was not measured."""
+
+    label: str
+    colour: str
+    x: Numbers  # (points,)
+    y: Numbers  # (points,)
+
+
+def draw_curves(metrics: Metrics, path: str | Path, title: str = "") -> None:
+    """Draw the metrics of a run into a PNG or SVG file.
+
+    Args:
+        metrics: The lines of `metrics.jsonl`, see `read_metrics`.
+        path: The file to write; its suffix decides the format.
+        title: What to write above.
+    """
+    check_picture_name(path)
+    write_figure(_figure(metrics, title), path)
+
+
+def _figure(metrics: Metrics, title: str) -> Figure:
+    """A figure with a panel for each kind of curve that there is, one above the other."""
+    panels = _panels(metrics)
+    if not panels:
+        raise InputError("there are no curves to draw: no loss or perplexity was measured yet")
+    heights = [PANEL_HEIGHTS[name] for name in panels]
+    figure = new_figure(8, sum(heights) + 0.8)
+    rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
+    for axes, (name, curves) in zip(rows[:, 0], panels.items(), strict=True):
+        DRAWN[name](axes, curves)
+        _tidy(axes)
+    _label_x(rows[-1, 0], _horizontal(metrics))
+    if title:
+        figure.suptitle(title, fontsize=12, fontweight="bold")
+    return figure
+
+
+def _panels(metrics: Metrics) -> dict[str, list[Curve]]:
+    """The curves of each panel; the learning rate alone is not worth a drawing."""
+    train = [line for line in metrics if line.get("kind") == "train"]
+    validation = [line for line in metrics if line.get("kind") == "validation"]
+    x = _horizontal(metrics)
+    found = {
+        "loss": _measured(_losses(train, x)),
+        "perplexity": _measured(_perplexities(validation, x)),
+        "rate": _measured([Curve("", COLOURS["rate"], *_points(train, x, "learning_rate"))]),
+    }
+    if not found["loss"] and not found["perplexity"]:
+        return {}
+    return {name: curves for name, curves in found.items() if curves}
+
+
+def _horizontal(metrics: Metrics) -> str:
+    """What runs from left to right: words seen where every line tells, or else steps."""
+    return "words" if all(line.get("words") is not None for line in metrics) else "step"
+
+
+def _losses(train: Metrics, x: str) -> list[Curve]:
+    return [
+        Curve(direction + kind, COLOURS[direction], *_points(train, x, f"{name}_{direction}"))
+        for name, kind in (("loss", ""), ("sampled_loss", ", sampled softmax"))
+        for direction in ("forward", "backward")
+    ]
+
+
+def _perplexities(validation: Metrics, x: str) -> list[Curve]:
+    """Perplexity of each direction, and their mean as the paper has it: over log probabilities."""
+    places, forward = _perplexity(validation, x, "forward")
+    _, backward = _perplexity(validation, x, "backward")
+    _, given = _points(validation, x, "perplexity")
+    mean = np.where(np.isnan(given), np.sqrt(forward * backward), given)
+    return [
+        Curve("forward", COLOURS["forward"], places, forward),
+        Curve("backward", COLOURS["backward"], places, backward),
+        Curve("mean", COLOURS["mean"], places, mean),
+    ]
+
+
+def _perplexity(validation: Metrics, x: str, direction: str) -> tuple[Numbers, Numbers]:
+    """Perplexity as measured, or else from the loss, which in validation is never sampled."""
+    places, measured = _points(validation, x, f"perplexity_{direction}")
+    _, losses = _points(validation, x, f"loss_{direction}")
+    with np.errstate(over="ignore"):
+        return places, np.where(np.isnan(measured), np.exp(losses), measured)
+
+
+def _points(lines: Metrics, x: str, name: str) -> tuple[Numbers, Numbers]:
+    """Places and values of what was measured under this name, NaN where it was not."""
+    return _numbers(lines, x), _numbers(lines, name)
+
+
+def _numbers(lines: Metrics, name: str) -> Numbers:
+    values = [line.get(name) for line in lines]
+    return np.array([np.nan if value is None else float(value) for value in values])
+
+
+def _measured(curves: Sequence[Curve]) -> list[Curve]:
+    """Curves that have a point, without the points that were not measured or cannot be drawn."""
+    finite = [np.isfinite(curve.x) & np.isfinite(curve.y) for curve in curves]
+    return [
+        curve._replace(x=curve.x[there], y=curve.y[there])
+        for curve, there in zip(curves, finite, strict=True)
+        if there.any()
+    ]
+
+
+def _draw_losses(axes: Axes, curves: Sequence[Curve]) -> None:
+    for curve in curves:
+        style = "--" if "sampled" in curve.label else "-"
+        axes.plot(curve.x, curve.y, color=curve.colour, alpha=0.2, linewidth=0.8)
+        mean = smoothed(curve)
+        axes.plot(mean.x, mean.y, style, color=curve.colour, label=curve.label)
+        _mark_few(axes, curve)
+    axes.set_ylabel("training loss (nats per word)")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _draw_perplexities(axes: Axes, curves: Sequence[Curve]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    for curve in curves:
+        label = f"{curve.label} (best {curve.y.min():,.1f})"
+        axes.plot(curve.x, curve.y, "o-", color=curve.colour, markersize=3, label=label)
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    narrow = high / low < NARROW_RANGE
+    axes.yaxis.set_major_locator(
+        MaxNLocator(6, steps=[1, 2, 5, 10]) if narrow else LogLocator(subs=(1, 2, 5))
+    )
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.7g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylabel("validation perplexity")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _draw_rate(axes: Axes, curves: Sequence[Curve]) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    [curve] = curves
+    axes.plot(curve.x, curve.y, color=curve.colour, linewidth=1.2)
+    _mark_few(axes, curve)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axes.set_ylabel("learning rate")
+
+
+DRAWN = {"loss": _draw_losses, "perplexity": _draw_perplexities, "rate": _draw_rate}
+
+
+def _mark_few(axes: Axes, curve: Curve) -> None:
+    """Show points where they are too few for a line to be seen."""
+    if len(curve.x) <= 3:
+        axes.plot(curve.x, curve.y, "o", color=curve.colour, markersize=3)
+
+
+def smoothed(curve: Curve) -> Curve:
+    """Running mean over a fortieth of the points; it starts and ends where that is complete.
+
+    >>> curve = Curve("forward", "blue", np.arange(100.0), np.arange(100.0) ** 2)
+    >>> smoothed(curve).x[[0, -1]].tolist(), round(smoothed(curve).y[0].item(), 3)
+    ([1.0, 98.0], 1.667)
+
+    """
+    reach = len(curve.y) // SMOOTHED_PART // 2
+    window = np.ones(2 * reach + 1) / (2 * reach + 1)
+    return curve._replace(
+        x=curve.x[reach : len(curve.x) - reach], y=np.convolve(curve.y, window, mode="valid")
+    )
+
+
+def _tidy(axes: Axes) -> None:
+    axes.grid(True, color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.02)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _label_x(axes: Axes, horizontal: str) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlabel("words seen" if horizontal == "words" else "steps")

@@ -1,0 +1,532 @@
+"""Middleware: API keys, limits, the host check, HTTP errors, the log and the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+import traceback
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from ipaddress import ip_address
+from mmap import PAGESIZE
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elmokit.config import check_number, check_size
+from elmokit.errors import ElmoError, InputError
+
+ENVIRONMENT_VARIABLE = "ELMO_API_KEY"
+SHORTEST_KEY = 8
+
+
+class Keys:
+    """The API keys of the service; none of them is stored, only its hash.
+
+    >>> keys = Keys(["correct-horse"])
+    >>> keys.allow("Bearer correct-horse"), keys.allow("Bearer battery"), keys.allow("")
+    (True, False, False)
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._hashes = [sha256(key.encode()).digest() for key in keys]
+
+    def allow(self, authorization: str) -> bool:
+        """Whether the header of a request holds one of the keys."""
+        key = key_of(authorization)
+        given = sha256(key.encode()).digest()
+        # Every key is compared, so that time does not tell which one was near.
+        matches = [hmac.compare_digest(given, known) for known in self._hashes]
+        return key != "" and any(matches)
+
+
+def key_of(authorization: str) -> str:
+    """The key in the header of a request; empty where there is none."""
+    scheme, _, key = authorization.partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def read_keys(file: str | Path | None, variable: str | None) -> Keys | None:
+    """The keys of a file, one per line, else those of an environment variable; None without.
+
+    Args:
+        file: Its name, where one was given.
+        variable: What `ELMO_API_KEY` holds.
+    """
+    text = variable if file is None else text_of(file)
+    if text is None:
+        return None
+    source = file or ENVIRONMENT_VARIABLE
+    keys = [line.strip() for line in text.splitlines() if line.strip()]
+    if not keys:
+        raise InputError(f"{source}: holds no API key; write at least one")
+    for number, key in enumerate(keys, start=1):
+        if len(key) < SHORTEST_KEY:
+            raise InputError(
+                f"{source}: key {number} has {len(key)} characters; use at least {SHORTEST_KEY}"
+            )
+    return Keys(keys)
+
+
+def text_of(file: str | Path) -> str:
+    """The text of a file of keys; what is wrong with it never quotes it."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: is not UTF-8; write a key per line") from None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that hold whatever clients send; more is an HTTP error, never cut."""
+
+    # Of one request
+    body_bytes: int = 4 * 2**20
+    sentences: int = 2048  # or texts
+    words_per_sentence: int = 2048
+    words: int = 65536  # of all sentences
+    characters: int = 400_000  # of all texts: they are split before words can be counted
+    answer_values: int = 4 * 2**20  # numbers of its response
+    # Of all requests together
+    requests: int = 1024
+    buffered_bytes: int = 64 * 2**20  # of bodies
+    answering_bytes: int = 256 * 2**20  # of responses that clients have not taken yet
+    waiting_words: int = 262_144  # that the model has not come to
+    waiting_values: int = 64 * 2**20  # numbers of the responses
+    searches: int = 32  # questions to the index
+    # Times
+    gather_seconds: float = 0.004  # the first request waits for others to be computed with
+    request_seconds: float = 60.0  # until a request has its response, or an error
+    drain_seconds: float = 30.0  # for requests in progress when the service is told to stop
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check = check_number if isinstance(field.default, float) else check_size
+            check(field.name, getattr(self, field.name))
+
+
+LONGEST_MESSAGE = 400
+"""Characters: a message may quote what it got, which may be long."""
+LONGEST_NAME = 40
+"""Characters of a field's name, which a client may invent."""
+ERROR_TYPES = {
+    401: "authentication_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "too_large_error",
+    500: "server_error",
+    503: "overloaded_error",
+}
+"""OpenAI's names where it has one; every other error is an `invalid_request_error`."""
+
+
+class RequestError(ElmoError):
+    """An HTTP error.
+
+    Args:
+        status: Of HTTP.
+        message: Where, what it got, what to do.
+        parameter: The part of the body that is to blame.
+        retry_after: Seconds after which it may be tried again.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        parameter: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.parameter = parameter
+        self.retry_after = retry_after
+
+    def response(self) -> JSONResponse:
+        """As OpenAI writes it, so that its clients understand.
+
+        >>> RequestError(404, "no such page").response().body
+        b'{"error":{"message":"no such page","type":"not_found_error","param":null,"code":null}}'
+        """
+        message = str(self)
+        if len(message) > LONGEST_MESSAGE:
+            message = message[:LONGEST_MESSAGE] + "…"
+        kind = ERROR_TYPES.get(self.status, "invalid_request_error")
+        error = {"message": message, "type": kind, "param": self.parameter, "code": None}
+        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        if self.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        return JSONResponse({"error": error}, self.status, headers)
+
+
+NOT_AN_OBJECT = (
+    "the body is not a JSON object; send one, with the header Content-Type: application/json"
+)
+FIELD_PROBLEMS = {
+    "missing": "is missing; send it",
+    "extra_forbidden": "is not a field of this request; /docs lists them",
+}
+"""Where pydantic's own words would not tell a client what to do."""
+
+
+def validation_error(error: Mapping[str, Any]) -> RequestError:
+    """One of pydantic's errors, with the field that it is about.
+
+    >>> wrong = {"type": "string_type", "loc": ("body", "texts", 0), "msg": "Input should be …"}
+    >>> str(validation_error(wrong))
+    'texts.0 should be …'
+    """
+    field = ".".join(str(part)[:LONGEST_NAME] for part in error["loc"][1:])
+    if error["type"] == "json_invalid" or not field:
+        return RequestError(400, NOT_AN_OBJECT)
+    problem = error["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    problem = FIELD_PROBLEMS.get(error["type"], problem)
+    return RequestError(400, f"{field} {problem}", parameter=field)
+
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN_ROUTES = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready"})
+OPEN_FOLDER = "/page/"
+BODY_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Guard:
+    """Checks requests before the application sees them, and cancels what nobody waits for.
+
+    Args:
+        app: The application behind.
+        limits: How large a body may be, and how long a response may take.
+        keys: The keys that open it; None where everybody may ask.
+        hosts: The host names it responds to; None for any. A page of another site whose name
+            points here would be let in by the browser, but sends its own name.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        keys: Keys | None = None,
+        hosts: Iterable[str] | None = None,
+    ) -> None:
+        self.app = app
+        self.limits = limits
+        self.keys = keys
+        self.hosts = None if hosts is None else frozenset(map(host_name, hosts))
+        self.requests = 0
+        self.buffered = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or send an HTTP error."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            self._check(scope)
+            pass_on = self._with_body if scope["method"] in BODY_METHODS else self.app
+            await pass_on(scope, receive, send_and_note)
+        except RequestError as error:
+            response = error.response()
+            if error.status in (408, 413):  # the rest of the body will not be read
+                response.headers["connection"] = "close"
+            if not started:
+                await response(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        """Check the name that the request is for, and its key."""
+        headers = {name: value.decode("utf-8", "replace") for name, value in scope["headers"]}
+        if self.hosts is not None and host_name(headers.get(b"host", "")) not in self.hosts:
+            raise RequestError(
+                421, "this name is not known here; start the service with --allow-host NAME"
+            )
+        path = scope["path"]
+        if self.keys is None or path in OPEN_ROUTES or path.startswith(OPEN_FOLDER):
+            return
+        authorization = headers.get(b"authorization", "")
+        if not self.keys.allow(authorization):
+            problem = "the API key is wrong" if key_of(authorization) else "an API key is needed"
+            raise RequestError(401, f"{problem}; send one as 'Authorization: Bearer KEY'")
+
+    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the complete body, then respond unless the client leaves or the time is up."""
+        if self.requests >= self.limits.requests:
+            raise RequestError(503, "too many requests at once; try again later", retry_after=1)
+        self.requests += 1
+        body, complete = bytearray(), False
+        try:
+            async with asyncio.timeout(self.limits.request_seconds):
+                complete = await self._read(scope, receive, body)
+                if complete:
+                    async with cancelled_when_gone(receive):
+                        await self.app(scope, replay(bytes(body), receive), send)
+        except TimeoutError:
+            if not complete:
+                raise RequestError(408, "the body did not arrive in time; send it faster") from None
+            seconds = self.limits.request_seconds
+            raise RequestError(
+                503, f"no response within {seconds:g} s; send less or try later", retry_after=1
+            ) from None
+        finally:
+            self.requests -= 1
+            self.buffered -= len(body)
+
+    async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> bool:
+        """Read a body no further than the limits; False where the client has gone."""
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        announced = int(length[:20]) if length.isdigit() else 0
+        more = True
+        while True:
+            if max(announced, len(body)) > self.limits.body_bytes:
+                most = self.limits.body_bytes
+                raise RequestError(413, f"the body is longer than {most:,} bytes; send it in parts")
+            if self.buffered > self.limits.buffered_bytes:
+                raise RequestError(503, "too much is being sent; try again later", retry_after=1)
+            if not more:
+                return True
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return False
+            body += message.get("body", b"")
+            self.buffered += len(message.get("body", b""))
+            more = message.get("more_body", False)
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A body that was read already, then whatever comes after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return receive_again
+
+
+@asynccontextmanager
+async def cancelled_when_gone(receive: Receive) -> AsyncIterator[None]:
+    """Leave the block when the client closes its connection: nobody wants the response."""
+    waiting = asyncio.current_task()
+    assert waiting is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        waiting.cancel()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not gone:
+            raise
+        waiting.uncancel()
+    finally:
+        watcher.cancel()
+
+
+def host_name(text: str) -> str:
+    """The name or the IP address of a `Host` header or an `--allow-host`, without its port.
+
+    >>> host_name("LocalHost:8017"), host_name("[::1]:8017"), host_name("0:0::1")
+    ('localhost', '::1', '::1')
+    """
+    name = text.strip().lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") == 1:
+        name = name.partition(":")[0]
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name
+
+
+LOGGER = logging.getLogger("elmokit.service")
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON: time, level, event, and the event's own fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": time, "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(line | getattr(record, "fields", {}))
+
+
+def log(level: int, event: str, **fields: Any) -> None:
+    """Write an event down."""
+    if LOGGER.isEnabledFor(level):
+        LOGGER.log(level, event, extra={"fields": fields})
+
+
+def log_failure(event: str, error: BaseException, **fields: Any) -> None:
+    """Write down where an error came from; its message is left out, as it may quote a text."""
+    places = [
+        f"{frame.f_globals.get('__name__')}:{frame.f_code.co_name}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    log(logging.ERROR, event, error=type(error).__name__, trace=places[-12:], **fields)
+
+
+def configure_logs(level: int) -> None:
+    """Send events of at least this level to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    LOGGER.handlers = [handler]
+    LOGGER.setLevel(level)
+    LOGGER.propagate = False
+
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+GAUGES = {
+    "ready": "Whether the model is loaded.",
+    "waiting_requests": "Requests that wait for the model, or are being computed.",
+    "waiting_words": "Their words, sentence markers included.",
+    "waiting_values": "Numbers that their responses will hold.",
+    "resident_bytes": "Memory of the process.",
+}
+
+
+class ServiceMetrics:
+    """What the service has done since it started, for Prometheus."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        count = partial(Counter, registry=self.registry)
+        measure = partial(Histogram, registry=self.registry)
+        self._requests = count("elmo_requests", "Requests by status.", ["route", "status"])
+        self._request_seconds = measure(
+            "elmo_request_seconds", "Seconds of a request.", ["route"], buckets=SECONDS
+        )
+        # Batches were once called turns; what Prometheus has collected goes on under that name.
+        self._batch_requests = measure("elmo_turn_requests", "Requests of a batch.", buckets=SIZES)
+        self._batch_seconds = measure("elmo_turn_seconds", "Seconds of a batch.", buckets=SECONDS)
+        self._items = count("elmo_items", "Sentences and places for a word computed.")
+        self._words = count("elmo_words", "Work done, in words.")
+        self._gauges = {
+            name: Gauge(f"elmo_{name}", text, registry=self.registry)
+            for name, text in GAUGES.items()
+        }
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request that has its response."""
+        self._requests.labels(route, status).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def batch(self, requests: int, items: int, cost: int, seconds: float) -> None:
+        """Count a batch that the model has computed."""
+        self._batch_requests.observe(requests)
+        self._batch_seconds.observe(seconds)
+        self._items.inc(items)
+        self._words.inc(cost)
+
+    def text(self, gauges: Mapping[str, int]) -> bytes:
+        """Everything in Prometheus' format, with some numbers as they are now."""
+        for name, value in gauges.items():
+            self._gauges[name].set(value)
+        return generate_latest(self.registry)
+
+
+def resident_bytes() -> int:
+    """Memory of this process; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+SECURITY_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+]
+CLIENT_GONE = 499
+"""The status that is written down where the client has gone before its response."""
+
+
+class Observation:
+    """Gives each request a number, and notes what became of it.
+
+    Args:
+        app: The application behind.
+        metrics: Where requests are counted.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: ServiceMetrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on; what fails is status 500."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        number = token_hex(8)
+        headers = [*SECURITY_HEADERS, (b"x-request-id", number.encode())]
+        status, sent = CLIENT_GONE, 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, sent
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *headers]
+            sent += len(message.get("body", b""))
+            await send(message)
+
+        started = time.perf_counter()
+        try:
+            await self.app(scope, receive, send_with_headers)
+        except Exception as error:
+            log_failure("failure", error, request=number)
+            if status == CLIENT_GONE:
+                failure = RequestError(500, f"something went wrong; the log knows it as {number}")
+                await failure.response()(scope, receive, send_with_headers)
+        finally:
+            self._note(scope, number, status, sent, time.perf_counter() - started)
+
+    def _note(self, scope: Scope, number: str, status: int, sent: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        self.metrics.request(route, status, seconds)
+        log(
+            logging.INFO,
+            "request",
+            request=number,
+            method=scope["method"],
+            route=route,
+            status=status,
+            milliseconds=round(1000 * seconds, 1),
+            bytes=sent,
+        )

@@ -1,0 +1,536 @@
+"""Routes: bodies to sentences of words, within the limits, and what is computed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from hashlib import sha256
+from importlib.resources import files
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from fastapi import APIRouter, Header, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from elmokit.analysis.comparison import cosine, find_occurrence, layers_of, static_cosines
+from elmokit.analysis.neighbours.index import find_marked
+from elmokit.analysis.senses import Occurrence
+from elmokit.errors import InputError
+from elmokit.inference.embedder import Vectors
+from elmokit.inference.language_model import LanguageModel
+from elmokit.service import schemas
+from elmokit.service.batching import (
+    Embedding,
+    MixChoice,
+    Predicting,
+    Scoring,
+    WordQuestion,
+)
+from elmokit.service.middleware import RequestError, resident_bytes
+from elmokit.service.schemas import json_response
+from elmokit.service.state import CorpusIndex, Service, service_of
+from elmokit.system import counted
+
+
+class ReadSentence(NamedTuple):
+    """A sentence of a request."""
+
+    words: list[str]
+    text: int | None  # the number of the raw text that it is from, if it is from one
+
+
+async def read_sentences(service: Service, body: schemas.SentencesBody) -> list[ReadSentence]:
+    """The sentences that a client sends, or those of its raw texts."""
+    if body.sentences is not None and body.texts is not None:
+        raise RequestError(400, "texts and sentences are given; send one of them")
+    if body.sentences is not None:
+        check_count(service, len(body.sentences), "sentences")
+        check_words(service, body.sentences)
+        return [ReadSentence(words, None) for words in body.sentences]
+    if body.texts is None:
+        raise RequestError(400, "nothing to read; send texts (raw) or sentences (lists of words)")
+    split = await read_texts(service, body.texts, "texts")
+    return [ReadSentence(words, number) for number, text in enumerate(split) for words in text]
+
+
+async def read_texts(
+    service: Service, texts: Sequence[str], parameter: str
+) -> list[list[list[str]]]:
+    """The sentences of each text, as lists of words."""
+    check_count(service, len(texts), parameter)
+    check_characters(service, texts, parameter)
+    split = await service.split(texts)
+    check_words(service, [words for text in split for words in text])
+    return split
+
+
+async def read_whole(service: Service, texts: Sequence[str], parameter: str) -> list[list[str]]:
+    """All words of each text, which is one sentence however it would be split."""
+    split = await read_texts(service, texts, parameter)
+    sentences = [[word for words in text for word in words] for text in split]
+    check_words(service, sentences)
+    return sentences
+
+
+def check_most(
+    most: int, count: int, noun: str, *, where: str = "", field: str | None = None
+) -> None:
+    """Raise HTTP error 413 where there are too many of something."""
+    if count > most:
+        raise RequestError(413, f"{where}{count:,} {noun}; send {most:,} at most", parameter=field)
+
+
+def check_characters(service: Service, texts: Sequence[str], field: str) -> None:
+    """Raise for more raw text than can be split in a moment."""
+    check_most(service.limits.characters, sum(map(len, texts)), "characters", field=field)
+
+
+def check_count(service: Service, count: int, field: str) -> None:
+    """Raise for too many sentences, or none."""
+    if not count:
+        raise RequestError(400, "the list is empty; send at least one", parameter=field)
+    noun = "texts" if field == "input" else field
+    check_most(service.limits.sentences, count, noun, field=field)
+
+
+def check_words(service: Service, sentences: Sequence[Sequence[str]]) -> None:
+    """Raise for sentences that are too long, each or all of them."""
+    limits = service.limits
+    for number, words in enumerate(sentences, start=1):
+        where = f"sentence {number} has "
+        check_most(limits.words_per_sentence, len(words), "words", where=where)
+    check_most(limits.words, sum(map(len, sentences)), "words")
+
+
+def check_values(service: Service, values: int) -> None:
+    """Raise for too many numbers in a response."""
+    most = service.limits.answer_values
+    if values > most:
+        raise RequestError(
+            413,
+            f"the response would be {values:,} numbers, {most:,} at most; "
+            "send fewer words, or ask for fewer layers or for a pool",
+        )
+
+
+openai_router = APIRouter(prefix="/v1", tags=["OpenAI"])
+FIRST_RELEASE = 1767225600
+"""When OpenAI's clients are told that the model was made: nobody reads it."""
+
+
+@openai_router.post("/embeddings", response_model=schemas.Embeddings)
+async def create_embeddings(request: Request, body: schemas.EmbeddingsBody) -> Response:
+    """Vectors of texts: the mean over their words, of the average of the layers."""
+    service = service_of(request)
+    size = service.model.embedder.vector_size
+    if body.dimensions is not None and body.dimensions != size:
+        raise RequestError(
+            400,
+            f"dimensions is {body.dimensions}, this model's vectors have {size}; leave it out",
+            parameter="dimensions",
+        )
+    texts = await read_texts(service, body.input, "input")
+    check_values(service, len(texts) * size)
+    means = await mean_vectors(service, texts)
+    packed = body.encoding_format == "base64"
+    words = sum(len(sentence) for text in texts for sentence in text)
+    return json_response(
+        {
+            "object": "list",
+            "data": [
+                {
+                    "object": "embedding",
+                    "index": number,
+                    "embedding": schemas.base64_of(mean) if packed else mean.tolist(),
+                }
+                for number, mean in enumerate(means)
+            ],
+            "model": service.model.name,
+            "usage": {"prompt_tokens": words, "total_tokens": words},
+        }
+    )
+
+
+async def mean_vectors(service: Service, texts: Sequence[Sequence[Sequence[str]]]) -> Vectors:
+    """The mean (texts, size) over the words of all sentences of each text; zeros without words."""
+    sentences = [words for text in texts for words in text]
+    kind = Embedding(service.model.embedder, pool="mean")
+    means = await service.gatherer.compute(kind, sentences, kind.values(sentences))
+    vectors = np.zeros((len(texts), service.model.embedder.vector_size), np.float32)
+    bounds = np.cumsum([0, *map(len, texts)]).tolist()
+    for vector, (start, end) in zip(vectors, pairwise(bounds), strict=True):
+        if end == start + 1:
+            vector[:] = means[start]
+        elif end > start:
+            counts = np.array([len(words) for words in sentences[start:end]], np.float32)
+            vector[:] = np.average(means[start:end], axis=0, weights=counts)
+    return vectors
+
+
+@openai_router.get("/models", response_model=schemas.ModelList)
+async def list_models(request: Request) -> Response:
+    """The models that there are: one."""
+    return json_response({"object": "list", "data": [entry(service_of(request))]})
+
+
+@openai_router.get("/models/{model}", response_model=schemas.ModelEntry)
+async def retrieve_model(request: Request, model: str) -> Response:
+    """The model of a name, if it is this one."""
+    found = entry(service_of(request))
+    if model != found["id"]:
+        raise RequestError(404, f"there is no such model here; the one that is: {found['id']}")
+    return json_response(found)
+
+
+def entry(service: Service) -> dict[str, object]:
+    """The model, as OpenAI describes one."""
+    return {
+        "id": service.model.name,
+        "object": "model",
+        "created": FIRST_RELEASE,
+        "owned_by": "elmokit",
+    }
+
+
+vector_router = APIRouter(tags=["vectors"])
+MOST_COMPARED = 16
+"""Sentences: every one is compared with every other."""
+ARRAYS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            name: {"schema": {"type": "string", "format": "binary"}}
+            for name in (schemas.NPY, schemas.SAFETENSORS)
+        }
+    }
+}
+
+
+@vector_router.post("/split", response_model=schemas.Split)
+async def split(request: Request, body: schemas.SplitBody) -> Response:
+    """Sentences and words of raw texts, as the model's own text was split."""
+    texts = await read_texts(service_of(request), body.texts, "texts")
+    return json_response({"texts": texts})
+
+
+@vector_router.post("/embed", response_model=schemas.Embedded, responses=ARRAYS)
+async def embed(
+    request: Request, body: schemas.EmbedBody, accept: Annotated[str | None, Header()] = None
+) -> Response:
+    """Vectors of words, or of sentences; as JSON, or as arrays where `Accept` names them."""
+    service = service_of(request)
+    sentences = await read_sentences(service, body)
+    words = [sentence.words for sentence in sentences]
+    kind = Embedding(service.model.embedder, layer_choice(service, body), body.pool)
+    values = kind.values(words)
+    check_values(service, values)
+    wanted, pooled = schemas.wanted_type(accept), body.pool != "none"
+    if wanted == schemas.NPY:
+        schemas.check_one_array(len(words), pooled)
+    arrays = await service.gatherer.compute(kind, words, values)
+    if wanted == schemas.NPY:
+        return schemas.npy_response(np.stack(arrays) if pooled else arrays[0])
+    if wanted == schemas.SAFETENSORS:
+        return schemas.safetensors_response(arrays, words)
+    rows = [
+        {"words": sentence.words, "vectors": array.tolist(), "text": sentence.text}
+        for sentence, array in zip(sentences, arrays, strict=True)
+    ]
+    return json_response({"model": service.model.name, "sentences": rows})
+
+
+def layer_choice(service: Service, body: schemas.EmbedBody) -> str | int | MixChoice:
+    """The layers that a body asks for, if the model has them."""
+    config = service.model.embedder.config
+    if body.mix is None:
+        try:
+            service.model.embedder.choose(body.layers)
+        except InputError as error:
+            raise RequestError(400, str(error), parameter="layers") from error
+        return body.layers
+    if body.layers != "average":
+        raise RequestError(400, "layers and mix are given; send one of them", parameter="mix")
+    count = 2 * config.layer_count - 1 if body.mix.directions else config.layer_count
+    if len(body.mix.weights) != count:
+        given = counted(len(body.mix.weights), "weight")
+        raise RequestError(400, f"{given}; this mix has {count}", parameter="mix.weights")
+    return MixChoice(tuple(body.mix.weights), body.mix.gamma, body.mix.directions)
+
+
+@vector_router.post("/compare", response_model=schemas.Compared, response_model_exclude_none=True)
+async def compare(request: Request, body: schemas.CompareBody) -> Response:
+    """A word in several sentences: how near its vectors are, layer by layer."""
+    service = service_of(request)
+    occurrences = await find_occurrences(service, body)
+    kind = Embedding(service.model.embedder, "all")
+    words = [occurrence.words for occurrence in occurrences]
+    values = kind.values(words)
+    check_values(service, values)
+    embedded = await service.gatherer.compute(kind, words, values)
+    pairs = list(combinations(range(len(occurrences)), 2))
+    places = [one[:, each.position] for one, each in zip(embedded, occurrences, strict=True)]
+    static = service.model.static
+    content: dict[str, Any] = {
+        "sentences": words,
+        "positions": [occurrence.position for occurrence in occurrences],
+        "pairs": pairs,
+        "cosines": ({} if static is None else static_cosines(static, occurrences, pairs))
+        | {
+            name: [cosine(layer(places[first]), layer(places[second])) for first, second in pairs]
+            for name, layer in layers_of(service.model.embedder)
+        },
+    }
+    if body.maps:
+        content["maps"] = similarity_maps(service, embedded, pairs)
+    return json_response(content)
+
+
+async def find_occurrences(service: Service, body: schemas.CompareBody) -> list[Occurrence]:
+    """Where the word is in each sentence."""
+    if not 2 <= len(body.sentences) <= MOST_COMPARED:
+        raise RequestError(
+            400,
+            f"{counted(len(body.sentences), 'sentence')}; compare a word in 2 to {MOST_COMPARED}",
+            parameter="sentences",
+        )
+    if (body.word is None) == (body.positions is None):
+        raise RequestError(400, "send either the word, or its position in each sentence")
+    read = await read_whole(service, body.sentences, "sentences")
+    if body.positions is None:
+        assert body.word is not None
+        return [find_occurrence(body.word, words, n) for n, words in enumerate(read, start=1)]
+    if len(body.positions) != len(read):
+        raise RequestError(400, "send one position for each sentence", parameter="positions")
+    places = zip(read, body.positions, strict=True)
+    return [
+        occurrence_at(words, place, f"sentence {number}", "positions")
+        for number, (words, place) in enumerate(places, start=1)
+    ]
+
+
+def occurrence_at(words: Sequence[str], position: int, name: str, parameter: str) -> Occurrence:
+    """The word at a position of the sentence of a name, if there is one."""
+    if not 0 <= position < len(words):
+        raise RequestError(
+            400,
+            f"position is {position}, but {name} has {counted(len(words), 'word')}; "
+            "the first is at 0",
+            parameter=parameter,
+        )
+    return Occurrence(tuple(words), position)
+
+
+def similarity_maps(
+    service: Service, embedded: Sequence[Vectors], pairs: Sequence[tuple[int, int]]
+) -> list[dict[str, list[list[float]]]]:
+    """For each pair and layer, the cosine of every word of one sentence with every other's."""
+    layers = layers_of(service.model.embedder)
+    cells = sum(embedded[one].shape[1] * embedded[other].shape[1] for one, other in pairs)
+    check_values(service, cells * len(layers))
+    unit = [{name: unit_vectors(layer(vectors)) for name, layer in layers} for vectors in embedded]
+    return [
+        {name: (unit[one][name] @ unit[other][name].T).tolist() for name, _ in layers}
+        for one, other in pairs
+    ]
+
+
+def unit_vectors(vectors: Vectors) -> Vectors:
+    """Vectors (words, size) of length 1; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+@vector_router.post("/neighbours")
+async def neighbours(request: Request, body: schemas.NeighboursBody) -> Response:
+    """Occurrences in the index that are nearest to a word in its sentence."""
+    service = service_of(request)
+    index = index_of(service)
+    words, position = await asked_occurrence(service, body)
+    found = await service.search(index.query, words, position, body.top, body.same_word)
+    return json_response({"words": words, "position": position, "neighbours": found})
+
+
+async def asked_occurrence(service: Service, body: schemas.NeighboursBody) -> Occurrence:
+    """The word that a body marks, or whose position it gives."""
+    if body.text is not None and body.sentence is None and body.position is None:
+        check_characters(service, [body.text], "text")
+        find = partial(find_marked, body.text, service.model.embedder.tokenizer)
+        occurrence = await service.read(len(body.text), find)
+        check_words(service, [occurrence.words])
+        return occurrence
+    if body.text is not None or body.sentence is None or body.position is None:
+        raise RequestError(
+            400, "send a text with stars around a word, or a sentence and a position"
+        )
+    (words,) = await read_whole(service, [body.sentence], "sentence")
+    return occurrence_at(words, body.position, "the sentence", "position")
+
+
+@vector_router.post("/senses")
+async def senses(request: Request, body: schemas.SensesBody) -> Response:
+    """The senses of a word in the index."""
+    service = service_of(request)
+    return json_response(await service.search(index_of(service).senses, body.word, body.senses))
+
+
+def index_of(service: Service) -> CorpusIndex:
+    """The index, where one was given."""
+    if service.model.index is None:
+        raise RequestError(404, "no index is loaded; start with --index")
+    return service.model.index
+
+
+word_router = APIRouter(tags=["words"])
+MOST_CANDIDATES = 1000
+
+
+@word_router.post("/predict", response_model=schemas.Predicted, response_model_exclude_none=True)
+async def predict(request: Request, body: schemas.PredictBody) -> Response:
+    """The words that fit a place: the next one, the previous one, the missing one."""
+    service = service_of(request)
+    language_model = language_model_of(service)
+    question = await read_question(service, language_model, body)
+    kind = Predicting(language_model)
+    (words,) = await service.gatherer.compute(kind, [question])
+    if question.sample is not None:
+        return json_response(question.place._asdict() | {"sampled": words})
+    return json_response(question.place._asdict() | {"words": [word.to_dict() for word in words]})
+
+
+async def read_question(
+    service: Service, language_model: LanguageModel, body: schemas.PredictBody
+) -> WordQuestion:
+    """What a body asks, within the limits."""
+    if body.candidates is not None and body.sample is not None:
+        raise RequestError(400, "candidates and sample are given; send one of them")
+    candidates = None if body.candidates is None else tuple(body.candidates)
+    check_most(MOST_CANDIDATES, len(candidates or ()), "candidates", field="candidates")
+    check_characters(service, [body.text], "text")
+    find = partial(
+        language_model.find_place, body.text, previous=body.previous, missing=body.missing
+    )
+    place = await service.read(len(body.text), find)
+    check_words(service, [[*(place.before or ()), *(place.after or ())]])
+    return WordQuestion(
+        place, body.top, candidates, body.sample, body.temperature, body.seed, body.among
+    )
+
+
+@word_router.post("/score", response_model=schemas.Scored, response_model_exclude_none=True)
+async def score(request: Request, body: schemas.ScoreBody) -> Response:
+    """Log probability of sentences, word by word, each sentence by itself."""
+    service = service_of(request)
+    kind = Scoring(language_model_of(service))
+    sentences = await read_sentences(service, body)
+    scores = await service.gatherer.compute(kind, [sentence.words for sentence in sentences])
+    rows = [
+        one.to_dict() | {"text": sentence.text}
+        for one, sentence in zip(scores, sentences, strict=True)
+    ]
+    return json_response({"sentences": rows})
+
+
+def language_model_of(service: Service) -> LanguageModel:
+    """The language model, where the model has the words of its softmax."""
+    if service.model.language_model is None:
+        raise RequestError(404, service.model.why_no_words)
+    return service.model.language_model
+
+
+status_router = APIRouter(tags=["service"])
+
+
+@status_router.get("/health", response_model=schemas.Health)
+async def health() -> Response:
+    """Whether the service is up."""
+    return json_response({"status": "up"})
+
+
+@status_router.get("/ready", response_model=schemas.Health)
+async def ready(request: Request) -> Response:
+    """Whether the model is loaded."""
+    service_of(request).model  # noqa: B018 - raises until it is there
+    return json_response({"status": "ready"})
+
+
+@status_router.get("/model", response_model=schemas.ModelFacts)
+async def model(request: Request) -> Response:
+    """What the loaded model is, and what a request may cost."""
+    service = service_of(request)
+    return json_response(service.model.facts() | {"limits": asdict(service.limits)})
+
+
+@status_router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(request: Request) -> Response:
+    """Counts and times for Prometheus."""
+    service = service_of(request)
+    gatherer = service.gatherer
+    gauges = {
+        "ready": int(service.ready),
+        "waiting_requests": gatherer.requests,
+        "waiting_words": gatherer.waiting_cost,
+        "waiting_values": gatherer.waiting_values,
+        "resident_bytes": resident_bytes(),
+    }
+    return Response(service.metrics.text(gauges), media_type=CONTENT_TYPE_LATEST)
+
+
+routers = (openai_router, vector_router, word_router, status_router)
+PAGE_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+class PageFile(NamedTuple):
+    """A file of the page."""
+
+    contents: bytes
+    headers: dict[str, str]
+
+
+def read_page() -> dict[str, PageFile]:
+    """All files of the page, by name."""
+    page = {}
+    for file in (files("elmokit.service") / "page").iterdir():
+        media_type = PAGE_TYPES.get(Path(file.name).suffix)
+        if media_type is not None:
+            contents = file.read_bytes()
+            tag = f'"{sha256(contents).hexdigest()[:16]}"'
+            # Browsers ask each time whether it has changed, and mostly hear that it has not.
+            headers = {"content-type": media_type, "cache-control": "no-cache", "etag": tag}
+            page[file.name] = PageFile(contents, headers)
+    return page
+
+
+def page_router() -> APIRouter:
+    """Routes for the page; a client can only name what is in memory."""
+    router = APIRouter(include_in_schema=False)
+    page = read_page()
+
+    @router.get("/page/{name}")
+    async def page_file(request: Request, name: str) -> Response:
+        if name not in page:
+            raise RequestError(404, "there is no such page")
+        contents, headers = page[name]
+        if request.headers.get("if-none-match") == headers["etag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(contents, headers=headers)
+
+    @router.get("/")
+    async def explorer(request: Request) -> Response:
+        return await page_file(request, "index.html")
+
+    @router.get("/docs")
+    async def docs(request: Request) -> Response:
+        return await page_file(request, "docs.html")
+
+    return router

@@ -1,1 +1,0 @@
-"""One label for each text, or for each pair of sentences."""

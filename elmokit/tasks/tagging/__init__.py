@@ -1,1 +1,0 @@
-"""A tag for each word: parts of speech, or entities."""

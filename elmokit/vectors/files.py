@@ -1,0 +1,221 @@
+"""Vectors of sentences as files: HDF5 as `allennlp elmo` wrote it, Parquet, NPZ, JSON lines.
+
+Each file appears complete or not at all. Parquet and JSON lines are written in constant memory; the
+writers of HDF5 and NPZ have the sentences in memory, but not the vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elmokit.errors import FormatError, InputError
+from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.tables import import_pyarrow
+from elmokit.vectors.hdf5 import Hdf5Vectors, write_hdf5
+from elmokit.vectors.items import (
+    DEFAULTS,
+    Item,
+    PathLike,
+    SentenceVectors,
+    VectorFile,
+    VectorSettings,
+)
+from elmokit.vectors.jsonl import JsonlVectors, write_jsonl
+from elmokit.vectors.npz import NpzVectors, write_npz
+from elmokit.vectors.parquet import ParquetVectors, write_parquet
+
+CONTENTS = "_elmokit.json"
+PARTS = ".parts"
+"""Ends the name of the folder beside an output that holds what is done of it."""
+FORMAT, VERSION = "elmokit-vectors", 1
+OPEN_FILES = 4
+"""Each has some groups of its rows in memory."""
+
+
+def write_contents(folder: Path, lines: Mapping[str, int], *, numbered: bool) -> None:
+    """Say that a folder is complete.
+
+    Args:
+        folder: It has all its files.
+        lines: How many lines each has, by its name, in the order of the input.
+        numbered: Whether ids are but the numbers of the lines.
+    """
+    contents = {"format": FORMAT, "version": VERSION, "numbered": numbered, "lines": dict(lines)}
+    with write_atomically(folder / CONTENTS) as temporary:
+        write_object(contents, temporary)
+
+
+def check_finished(path: PathLike) -> None:
+    """Raise for a name whose output is still being made."""
+    parts = Path(f"{path}{PARTS}")
+    if parts.is_dir() and not Path(path).exists():
+        raise InputError(
+            f"{path}: is not finished; what is done is in {parts}; to resume, run the same "
+            "command with --resume"
+        )
+
+
+class FolderVectors(VectorFile):
+    """Reads the files of a folder as one sequence; opens them when they are asked for."""
+
+    def __init__(self, path: PathLike) -> None:
+        _check_complete(Path(path))
+        super().__init__(Path(path) / CONTENTS)
+        contents = _contents_of(self.path)
+        self.path = Path(path)
+        self._names = list(contents["lines"])
+        self._ends = np.cumsum(list(contents["lines"].values()), dtype=np.int64)
+        self._numbered = bool(contents.get("numbered"))
+        # What it drops is not closed, for another thread may be reading it, but closes by itself.
+        self._file = lru_cache(OPEN_FILES)(self._open)
+        self.description = self._file(0).description if self._names else {}
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def _known_sentences(self) -> Iterator[tuple[int, str]]:
+        for number in range(len(self._names)):
+            first = self._first(number)
+            for line, sentence in self._file(number).sentences():
+                yield first + line, sentence
+
+    def _read(self, number: int) -> SentenceVectors:
+        file = int(np.searchsorted(self._ends, number, side="right"))
+        item = self._file(file)[number - self._first(file)]
+        # As in a single file, which numbers its lines by itself.
+        return item._replace(id=None) if self._numbered else item
+
+    def _close(self) -> None:
+        self._file.cache_clear()
+
+    def _first(self, file: int) -> int:
+        """The number of a file's first line."""
+        return int(self._ends[file - 1]) if file else 0
+
+    def _open(self, number: int) -> ParquetVectors:
+        path = self.path / self._names[number]
+        if not path.exists():
+            raise FormatError(f"{path}: is missing; copy the folder again, with all its files")
+        file = ParquetVectors(path)
+        expected = int(self._ends[number]) - self._first(number)
+        if len(file) != expected:
+            raise FormatError(
+                f"{path}: has {len(file)} lines, but {expected} by {CONTENTS}; copy the folder "
+                "again, with all its files"
+            )
+        return file
+
+
+def _check_complete(folder: Path) -> None:
+    """Raise for a folder that is not an output, or not yet one."""
+    if (folder / CONTENTS).exists():
+        return
+    if PARTS in (folder.suffix, folder.parent.suffix):
+        raise InputError(
+            f"{folder}: is of an output that is not finished; to resume, run the same command with "
+            "--resume, then open the output"
+        )
+    raise FormatError(
+        f"{folder}: is a folder without {CONTENTS}, so not one that the engine ray has finished; "
+        "name a file of vectors, or copy the folder again, with all its files"
+    )
+
+
+def _contents_of(path: Path) -> dict[str, Any]:
+    contents = read_object(path)
+    if contents.get("format") != FORMAT or contents.get("version") != VERSION:
+        raise FormatError(f"{path}: is of another version; write the vectors again")
+    lines = contents.get("lines")
+    if not isinstance(lines, dict) or not all(
+        Path(name).name == name and isinstance(count, int) and count >= 0
+        for name, count in lines.items()
+    ):
+        raise FormatError(f"{path}: does not name the files of its folder; copy it again")
+    return contents
+
+
+class VectorFormat(NamedTuple):
+    """How to write and to read a kind of file."""
+
+    write: Callable[[PathLike, Iterable[Item | tuple[Any, ...]], VectorSettings], None]
+    open: type[VectorFile]
+    compressions: tuple[str, ...]
+
+
+HDF5 = VectorFormat(write_hdf5, Hdf5Vectors, ("none", "gzip"))
+FORMATS = {
+    ".h5": HDF5,
+    ".hdf5": HDF5,
+    ".jsonl": VectorFormat(write_jsonl, JsonlVectors, ("none",)),
+    ".npz": VectorFormat(write_npz, NpzVectors, ("none", "deflate")),
+    ".parquet": VectorFormat(write_parquet, ParquetVectors, ("none", "snappy", "gzip", "zstd")),
+}
+
+
+def write_vectors(
+    path: PathLike,
+    items: Iterable[Item | tuple[Any, ...]],
+    settings: VectorSettings = DEFAULTS,
+    **changes: Any,
+) -> None:
+    """Write items in the format that the name's suffix says; the file appears complete or not.
+
+    Args:
+        path: `.h5`, `.hdf5`, `.jsonl`, `.npz` or `.parquet`.
+        items: Sentences, their arrays and, where there are any, ids; arrays are alike in shape.
+        settings: How to write them. What it says of layers and pooling is what was made, not what
+            is to be made: a file remembers only its `description`.
+        changes: Single settings by their names, in place of those of `settings`.
+    """
+    settings = replace(settings, **changes)
+    settings = replace(settings, compression=check_compression(path, settings.compression))
+    FORMATS[check_suffix(path)].write(path, items, settings)
+
+
+def open_vectors(path: PathLike) -> VectorFile:
+    """Open what `write_vectors` or `allennlp elmo` wrote: items are read when asked for.
+
+    A folder of Parquet files, which the engine ray writes, is opened as one sequence.
+    """
+    if Path(path).is_dir():
+        return FolderVectors(path)
+    suffix = check_suffix(path)
+    check_finished(path)
+    return FORMATS[suffix].open(path)
+
+
+def read_vectors(path: PathLike) -> list[SentenceVectors]:
+    """Read all of what `open_vectors` opens, in the order of its lines.
+
+    Where the keys of an HDF5 file are sentences, the order is that of the sentences.
+    """
+    with open_vectors(path) as file:
+        return list(file)
+
+
+def check_suffix(path: PathLike) -> str:
+    """The suffix of a name, which must be that of a format."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        found = f"ends in {suffix!r}" if suffix else "has no suffix"
+        raise InputError(f"{path}: {found}; use one of {', '.join(FORMATS)}")
+    if suffix == ".parquet":
+        import_pyarrow(path)
+    return suffix
+
+
+def check_compression(path: PathLike, compression: str | None) -> str:
+    """The compression, which the format of a name must have; "none" for None."""
+    suffix = check_suffix(path)
+    allowed = FORMATS[suffix].compressions
+    if compression is not None and compression not in allowed:
+        raise InputError(
+            f"{path}: compression is {compression!r}; {suffix} has {' and '.join(allowed)}"
+        )
+    return compression or "none"

@@ -1,0 +1,335 @@
+"""Vectors as HDF5, in the layout of `allennlp elmo`: a dataset "0", "1", … for each line.
+
+`sentence_to_index` is a JSON object from sentence to the number of its line, for old readers. What
+they do not look at are attributes: `line` of a dataset, a JSON object with the line's sentence and
+id; `items` and `description` of the file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Self
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import ElmoWarning, InputError
+from elmokit.io.files import write_atomically
+from elmokit.io.hdf5 import open_hdf5
+from elmokit.system import StopRequest, stop_requests
+from elmokit.vectors.items import (
+    DEFAULTS,
+    CheckedItem,
+    Item,
+    OwnHandle,
+    PathLike,
+    SentenceVectors,
+    VectorFile,
+    VectorSettings,
+    checked_lines,
+    damage_of,
+    parse_object,
+)
+
+SENTENCE_TO_INDEX = "sentence_to_index"
+LINE, DESCRIPTION, ITEMS = "line", "description", "items"
+
+FORMAT_VERSION = ("v108", "v108")
+"""HDF5 of 2008, which every h5py reads; older groups would have all their names in memory."""
+WORDS_PER_CHUNK = 1024
+LONGEST_INDEX = (1 << 31) - 1
+"""Bytes of a text that NumPy and old readers have room for."""
+
+
+def write_hdf5(
+    path: PathLike,
+    items: Iterable[Item | tuple[Any, ...]],
+    settings: VectorSettings = DEFAULTS,
+    *,
+    sentence_keys: bool = False,
+    **changes: Any,
+) -> None:
+    """Write the layout of `allennlp elmo`; of all items only the sentences are in memory.
+
+    Sentences that are kept are in `sentence_to_index` too, a JSON object from sentence to key.
+    Where a sentence occurs twice, its last line is the one there.
+
+    Args:
+        path: The file.
+        items: Sentences and their arrays.
+        settings: How to write them.
+        sentence_keys: Name each dataset by its sentence instead; all sentences must differ.
+        changes: Single settings by their names, in place of those of `settings`.
+    """
+    settings = replace(settings, **changes)
+    lines = checked_lines(path, items, settings.dtype)
+    keys = SentenceKeys(path) if sentence_keys else None
+    with write_atomically(path) as temporary, DeferredErrorFile.open(temporary) as disk:
+        with h5py.File(disk, "w", libver=FORMAT_VERSION) as file:
+            if settings.description is not None:
+                _set_json(file, DESCRIPTION, settings.description)
+            index = _add_all(file, disk.checked(lines), settings, keys)
+            if settings.keep_sentences and keys is None:
+                _add_index(file, index, path)
+        disk.check()
+
+
+def _add_all(
+    file: h5py.File,
+    lines: Iterable[CheckedItem],
+    settings: VectorSettings,
+    keys: SentenceKeys | None,
+) -> dict[str, str]:
+    """Write lines; give the key of each sentence that is kept, in the order of the keys."""
+    index: dict[str, str] = {}
+    count = 0
+    for line in lines:
+        key = str(count) if keys is None else keys.add(line.sentence)
+        values = line.vectors
+        options = _gzip(values.shape) if settings.compression == "gzip" and values.size else {}
+        # Without times, equal items make equal files.
+        dataset = file.create_dataset(key, data=values, track_times=False, **options)
+        about = {} if line.id is None else {"id": line.id}
+        if settings.keep_sentences and keys is None:
+            about["sentence"] = line.sentence
+            index.pop(line.sentence, None)  # the last of equal sentences has its place
+            index[line.sentence] = key
+        if about:
+            _set_json(dataset, LINE, about)
+        count += 1
+    if keys is None:
+        file.attrs[ITEMS] = count
+    return index
+
+
+def _gzip(shape: tuple[int, ...]) -> dict[str, Any]:
+    words = (min(count, WORDS_PER_CHUNK) for count in shape[-2:-1])
+    chunks = (*shape[:-2], *words, shape[-1])
+    return {"chunks": chunks, "shuffle": True, "compression": "gzip", "compression_opts": 4}
+
+
+def _add_index(file: h5py.File, index: dict[str, str], path: PathLike) -> None:
+    text = json.dumps(index)
+    if len(text) <= LONGEST_INDEX:
+        file.create_dataset(SENTENCE_TO_INDEX, data=[text], dtype=h5py.string_dtype())
+        return
+    warnings.warn(
+        f"{path}: is written without {SENTENCE_TO_INDEX}, which would be {len(text) >> 20} MB; "
+        "open_vectors finds the sentences nevertheless",
+        ElmoWarning,
+        stacklevel=3,
+    )
+
+
+def _set_json(owner: h5py.HLObject, name: str, value: Mapping[str, Any]) -> None:
+    """Write an object as an attribute: a JSON text in ASCII, of any length."""
+    owner.attrs[name] = np.bytes_(json.dumps(dict(value)).encode("ascii"))
+
+
+class DeferredErrorFile(io.FileIO):
+    """A file that stores the first error of writing, to be raised where it does no harm.
+
+    HDF5 needs it: if a write fails while it closes a file, the process crashes later. A look at the
+    free space would not do, for it tells nothing of quotas and limits on the size of files. Ctrl-C,
+    raised while HDF5 calls this, would crash the process too, and waits likewise.
+    """
+
+    _error: OSError | None = None
+    _stop: StopRequest
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[Self]:
+        """Make a file, and collect signals until it is closed."""
+        with cls(path, "w+") as file, stop_requests() as file._stop:
+            yield file
+
+    def check(self) -> None:
+        """Raise what must not be raised inside HDF5."""
+        if self._error is not None:
+            raise self._error
+        if self._stop:
+            raise KeyboardInterrupt
+
+    def checked(self, lines: Iterable[CheckedItem]) -> Iterator[CheckedItem]:
+        """Give lines as long as there is no reason to end."""
+        for line in lines:
+            self.check()
+            yield line
+
+    def write(self, data: Any) -> int:
+        """Take all of it."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        try:
+            while rest:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self._error = self._error or error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        """End the file here."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self._error = self._error or error
+            return size or 0
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill all of a buffer, with zeros where nothing was written."""
+        view = memoryview(buffer).cast("B")
+        count = super().readinto(view) or 0
+        view[count:] = bytes(len(view) - count)
+        return len(view)
+
+
+class SentenceKeys:
+    """Sentences that name datasets of an HDF5 file, where "/" makes folders."""
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = path
+        self._lines: dict[str, int] = {}
+        self._folders: dict[str, int] = {}
+
+    def add(self, sentence: str) -> str:
+        """Give the next line's sentence; raise if it cannot be a name, or is one already."""
+        line = len(self._lines) + 1
+        place = f"{self.path}: line {line}, {sentence[:40]!r},"
+        names = sentence.split("/")
+        encodable = sentence.encode("utf-8", "ignore").decode("utf-8") == sentence
+        if not {"", "."}.isdisjoint(names) or "\0" in sentence or not encodable:
+            raise InputError(f"{place} cannot be a key of an HDF5 file; use line numbers as keys")
+        *folders, _ = accumulate(names, "{}/{}".format)
+        earlier = next((self._lines[name] for name in folders if name in self._lines), None)
+        earlier = earlier or self._lines.get(sentence) or self._folders.get(sentence)
+        if earlier is not None:
+            raise InputError(f"{place} has the key of line {earlier}; use line numbers as keys")
+        self._lines[sentence] = line
+        self._folders.update(dict.fromkeys(folders, line))
+        return sentence
+
+
+class Hdf5Vectors(VectorFile):
+    """Reads the layout of `allennlp elmo`, whatever its keys are.
+
+    Where they are sentences, the order is that of the sentences.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        super().__init__(path)
+        with damage_of(path):
+            self._file = OwnHandle(self._open)
+            file = self._file.get()
+            self.description = _get_json(file, DESCRIPTION)
+            self._count, self._names = _items_of(file)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _known_sentences(self) -> Iterator[tuple[int, str]]:
+        indexed = self._keys_are_sentences or SENTENCE_TO_INDEX in self._file.get()
+        for number in range(self._count):
+            if indexed:
+                sentence = self._sentence(number)
+            else:
+                sentence = _get_json(self._file.get()[self._key(number)], LINE).get("sentence")
+            if sentence is not None:
+                yield number, sentence
+
+    def _read(self, number: int) -> SentenceVectors:
+        dataset = self._file.get()[self._key(number)]
+        line = _get_json(dataset, LINE)
+        sentence = line["sentence"] if "sentence" in line else self._sentence(number)
+        return SentenceVectors(sentence, _vectors(dataset, number), line.get("id"))
+
+    def _open(self) -> h5py.File:
+        with open_hdf5(self.path):  # which says in one line what is wrong with the file
+            return h5py.File(self.path, "r")
+
+    def _close(self) -> None:
+        self._file.close()
+
+    def _key(self, number: int) -> str:
+        return str(number) if self._names is None else self._names[number]
+
+    def _sentence(self, number: int) -> str | None:
+        """What the names of datasets, or `sentence_to_index`, tell."""
+        key = self._key(number)
+        return key if self._keys_are_sentences else self._sentences.get(key)
+
+    @cached_property
+    def _keys_are_sentences(self) -> bool:
+        return self._names is not None and not all(map(str.isdecimal, self._names))
+
+    @cached_property
+    def _sentences(self) -> dict[str, str]:
+        """The sentence of each key, by `sentence_to_index`."""
+        file = self._file.get()
+        if SENTENCE_TO_INDEX not in file:
+            return {}
+        dataset = file[SENTENCE_TO_INDEX]
+        if not isinstance(dataset, h5py.Dataset) or dataset.shape != (1,):
+            raise ValueError(f"its {SENTENCE_TO_INDEX} is not one text")
+        index = parse_object(dataset[0], SENTENCE_TO_INDEX)
+        if not all(str(key).isdecimal() for key in index.values()):
+            raise ValueError(f"its {SENTENCE_TO_INDEX} has keys that are not numbers")
+        return {str(key): sentence for sentence, key in index.items()}
+
+
+def _vectors(dataset: Any, number: int) -> NDArray[Any]:
+    with suppress(AttributeError, TypeError):  # it is a folder, or has a type unknown to NumPy
+        if dataset.dtype.kind == "f" and dataset.shape is not None:
+            return dataset[()]
+    raise ValueError(f"item {number} does not hold floating-point numbers")
+
+
+def _get_json(owner: h5py.HLObject, name: str) -> dict[str, Any]:
+    """An object written by `_set_json`; empty where there is none."""
+    return parse_object(_attribute(owner, name), name) if name in owner.attrs else {}
+
+
+def _attribute(owner: h5py.HLObject, name: str) -> Any:
+    try:
+        return owner.attrs[name]
+    except TypeError as error:  # of h5py: damaged types have no counterpart in NumPy
+        raise ValueError(str(error)) from error
+
+
+def _items_of(file: h5py.File) -> tuple[int, list[str] | None]:
+    """How many arrays there are, and their keys; None where these are "0", "1", … in full."""
+    if ITEMS not in file.attrs:
+        names = _dataset_names(file)
+        numbered = all(name == str(number) for number, name in enumerate(names))
+        return len(names), None if numbered else names
+    count = _attribute(file, ITEMS)
+    if not isinstance(count, np.integer):
+        raise ValueError(f"its number of items is {count!r}")
+    count = int(count)
+    if count < 0 or (count and str(count - 1) not in file):
+        raise ValueError(f"it says that it has {count} items, and has not")
+    return count, None
+
+
+def _dataset_names(file: h5py.File) -> list[str]:
+    """The keys of all arrays, those in folders too."""
+    names = [name for name in file if name != SENTENCE_TO_INDEX]
+    if all(map(str.isdecimal, names)):
+        return sorted(names, key=int)
+    names.clear()
+
+    def collect(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset) and name != SENTENCE_TO_INDEX:
+            names.append(name)
+
+    file.visititems(collect)
+    return names

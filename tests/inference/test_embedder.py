@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from closeness import assert_agree, assert_close
+from small_models import small_bilm, small_embedder
+
+from elmokit import Embedder, ScalarMix
+from elmokit.config import WordEncoderConfig
+from elmokit.errors import ConfigError, ElmoWarning, InputError
+from elmokit.formats.native import SavedModel, write_model
+from elmokit.model.scalar_mix import DirectionalMix
+from elmokit.text.vocabulary import Vocabulary
+
+SENTENCES = [["The", "river", "bank", "."], ["A", "bank"], [], ["은행", "🏦", "naïve"]]
+
+
+def test_each_sentence_is_an_array_of_its_words():
+    vectors = small_embedder().embed(SENTENCES)
+    assert [array.shape for array in vectors] == [(4, 12), (2, 12), (0, 12), (3, 12)]
+    assert all(array.dtype == np.float32 for array in vectors)
+
+
+def test_layers_are_the_token_layer_and_each_lstm_layer():
+    vectors = small_embedder().embed_layers(SENTENCES)
+    assert [array.shape for array in vectors] == [(3, 4, 12), (3, 2, 12), (3, 0, 12), (3, 3, 12)]
+    np.testing.assert_array_equal(vectors[0][0, :, :6], vectors[0][0, :, 6:])
+
+
+def test_a_layer_can_be_chosen():
+    embedder = small_embedder()
+    layers = embedder.embed_layers(SENTENCES)
+    assert_agree(embedder.embed(SENTENCES), [array.mean(0) for array in layers])
+    assert_agree(embedder.embed(SENTENCES, layers="top"), [array[2] for array in layers])
+    for number in range(3):
+        assert_agree(embedder.embed(SENTENCES, layers=number), [array[number] for array in layers])
+
+
+def test_a_trained_mix_can_be_given():
+    embedder = small_embedder()
+    mix = ScalarMix(3, weights=[0.0, 2.0, -1.0])
+    shares = mix.shares().detach().numpy()
+    expected = [np.tensordot(shares, array, 1) for array in embedder.embed_layers(SENTENCES)]
+    assert_agree(embedder.embed(SENTENCES, layers=mix), expected)
+    added = embedder.encode(["a b", ""], layers=DirectionalMix(3, join="add"))
+    assert added.shape == (2, 6)
+
+
+@pytest.mark.parametrize("layer", [3, -1, "bottom", 1.5, True, None])
+def test_a_layer_that_is_not_there_is_refused(layer):
+    with pytest.raises(InputError, match="use 'average', 'top', 'all', 0 to 2, or a mix"):
+        small_embedder().embed(SENTENCES, layers=layer)
+
+
+def test_a_stream_gives_what_a_list_gives_without_reading_ahead(monkeypatch):
+    monkeypatch.setattr("elmokit.inference.embedder.TOKENS_PER_WINDOW", 5)
+    embedder = small_embedder()
+    taken = []
+
+    def source():
+        for sentence in SENTENCES * 3:
+            taken.append(sentence)
+            yield sentence
+
+    stream = embedder.embed_stream(source())
+    first = next(stream)
+    assert len(taken) == 2
+    assert_agree([first, *stream], embedder.embed(SENTENCES * 3))
+    assert_agree(embedder.embed_stream(SENTENCES, "all"), embedder.embed_layers(SENTENCES))
+
+
+def test_batches_do_not_change_the_result(monkeypatch):
+    embedder = small_embedder()
+    expected = embedder.embed(SENTENCES * 5)
+    monkeypatch.setattr("elmokit.inference.embedder.SENTENCES_PER_BATCH", 2)
+    assert_agree(embedder.embed(SENTENCES * 5), expected)
+
+
+def test_an_empty_list_gives_an_empty_list():
+    for state in ("zero", "carry", "warm"):
+        embedder = small_embedder(state=state)
+        assert embedder.embed([]) == []
+        assert embedder.embed_layers([]) == []
+        assert list(embedder.embed_stream([])) == []
+
+
+def test_a_sentence_vector_is_the_mean_over_real_words_only():
+    embedder = small_embedder()
+    texts = ["The river bank .", "A bank", "", "   "]
+    words = embedder.embed([text.split() for text in texts])
+    expected = [*(array.mean(0) for array in words[:2]), np.zeros(12), np.zeros(12)]
+    assert_close(embedder.encode(texts), np.stack(expected))
+
+
+def test_several_sentences_of_a_text_are_averaged_word_by_word():
+    embedder = small_embedder()
+    first, second = embedder.embed([["a", "b", "c"], ["d"]])
+    expected = np.concatenate([first, second]).mean(0)
+    assert_close(embedder.encode(["a b c\nd"])[0], expected)
+
+
+def test_raw_text_is_split_by_the_model_s_tokenizer():
+    assert small_embedder().tokenize("The river bank.") == ["The", "river", "bank."]
+    default = small_embedder(tokenizer="default")
+    assert default.tokenize("The river bank.") == ["The", "river", "bank", "."]
+
+
+def test_one_text_instead_of_a_list_shows_the_right_call():
+    with pytest.raises(InputError, match=r"write \['The river bank'\]"):
+        small_embedder().encode("The river bank")
+    with pytest.raises(InputError, match="expected a text, got 3"):
+        small_embedder().tokenize(3)
+
+
+@pytest.mark.parametrize("call", ["embed", "embed_layers"])
+def test_a_plain_string_is_refused(call):
+    with pytest.raises(InputError, match="expected a list of sentences"):
+        getattr(small_embedder(), call)("The river bank")
+
+
+def test_a_plain_string_as_a_stream_is_refused():
+    with pytest.raises(InputError, match="expected a list of sentences"):
+        list(small_embedder().embed_stream("The river bank"))
+
+
+def test_carried_state_continues_and_can_be_reset():
+    embedder = small_embedder(state="carry")
+    first = embedder.embed(SENTENCES)
+    second = embedder.embed(SENTENCES)
+    assert np.abs(first[0] - second[0]).max() > 1e-3
+    embedder.reset_state()
+    assert_agree(embedder.embed(SENTENCES), first)
+
+
+def test_a_warm_sentence_is_the_second_reading_of_itself():
+    carry = small_embedder(state="carry")
+    for sentence in (SENTENCES[0], SENTENCES[3]):
+        carry.reset_state()
+        carry.embed([sentence])
+        assert_agree(small_embedder(state="warm").embed([sentence]), carry.embed([sentence]))
+
+
+def test_warm_sentences_do_not_depend_on_their_batch():
+    embedder = small_embedder(state="warm", warm_runs=3)
+    alone = [embedder.embed([sentence])[0] for sentence in SENTENCES]
+    assert_agree(embedder.embed(SENTENCES), alone)
+
+
+def test_training_the_encoder_empties_the_word_cache():
+    embedder = small_embedder()
+    before = embedder.embed(SENTENCES, layers=0)
+    with torch.no_grad():
+        embedder.bilm.encoder.projection.weight.mul_(2)
+    after = embedder.embed(SENTENCES, layers=0)
+    assert np.abs(before[0] - after[0]).max() > 1e-2
+
+
+def test_unusual_words_are_accepted_reported_and_counted():
+    embedder = small_embedder()
+    with pytest.warns(ElmoWarning, match="longer than the model reads"):
+        vectors = embedder.embed([["x" * 60, "ok", "x" * 60]])
+    assert vectors[0].shape == (3, 12)
+    assert embedder.unusual_words == {"cut": 2}
+
+
+def test_word_input_needs_and_uses_a_vocabulary():
+    words = ["<S>", "</S>", "<UNK>", "bank", "river"]
+    bilm = small_bilm(encoder=WordEncoderConfig(5))
+    embedder = Embedder(bilm, vocabulary=Vocabulary(words), tokenizer="whitespace")
+    known, unknown = embedder.embed([["bank"], ["zebra"]], layers=0)
+    table = bilm.encoder.words.weight.detach().numpy()
+    np.testing.assert_array_equal(known[0, :6], table[4])
+    np.testing.assert_array_equal(unknown[0, :6], table[3])
+    with pytest.raises(InputError, match="give its vocabulary"):
+        Embedder(bilm)
+    with pytest.raises(InputError, match="has 2 words, the model 5"):
+        Embedder(bilm, vocabulary=Vocabulary(["a", "b"]))
+
+
+def test_a_folder_records_its_tokenizer(tmp_path):
+    bilm = small_bilm()
+    saved = SavedModel(bilm.config, bilm.state_dict(), tokenizer="default")
+    write_model(tmp_path / "model", saved)
+    embedder = Embedder.load(tmp_path / "model")
+    assert embedder.tokenize("It's here.") == ["It", "'s", "here", "."]
+    assert embedder.vector_size == 12
+    assert_agree(embedder.embed(SENTENCES), small_embedder().embed(SENTENCES))
+    other = Embedder.load(tmp_path / "model", tokenizer="whitespace")
+    assert other.tokenize("It's here.") == ["It's", "here."]
+
+
+def test_an_embedder_says_what_it_is():
+    expected = "Embedder(3 layers of 12, state='carry', precision='exact')"
+    assert repr(small_embedder(state="carry")) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"state": "hot"}, "state is 'hot'"),
+        ({"precision": "double"}, "precision is 'double'"),
+        ({"warm_runs": 0}, "warm_runs is 0"),
+        ({"tokenizer": "nltk"}, "tokenizer is 'nltk'"),
+    ],
+)
+def test_an_unknown_setting_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        small_embedder(**settings)
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_a_model_may_change_its_type_between_calls(state):
+    embedder = small_embedder(state=state)
+    embedder.embed(SENTENCES)
+    for change in (torch.nn.Module.double, torch.nn.Module.float):
+        change(embedder.bilm)
+        assert embedder.embed(SENTENCES)[0].shape == (4, 12)
+
+
+def test_a_copy_or_an_unpickled_embedder_gives_the_same_vectors():
+    embedder = small_embedder(warm_runs=3, cache_words=7)
+    expected = embedder.embed(SENTENCES)
+    for other in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
+        assert other.bilm is not embedder.bilm
+        assert other.warm_runs == 3
+        assert_agree(other.embed(SENTENCES), expected)
+
+
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="device 'cuda:99' cannot be used"):
+        small_embedder(device="cuda:99")
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+@pytest.mark.parametrize("sentences", [None, 5, iter([["a"]])])
+def test_what_is_no_list_is_refused_in_every_state(state, sentences):
+    with pytest.raises(InputError, match="expected a list of sentences"):
+        small_embedder(state=state).embed(sentences)
+
+
+def test_a_stream_names_a_bad_sentence_by_its_number_in_the_stream(monkeypatch):
+    monkeypatch.setattr("elmokit.inference.embedder.TOKENS_PER_WINDOW", 2)
+    with pytest.raises(InputError, match="sentence 3 is 7"):
+        list(small_embedder().embed_stream([["a", "b"], ["c", "d"], ["e"], 7]))
+    with pytest.raises(InputError, match="expected a list of sentences, got 5"):
+        list(small_embedder().embed_stream(5))
+
+
+def test_texts_that_are_no_list_are_refused():
+    with pytest.raises(InputError, match="expected a list of texts"):
+        small_embedder().encode(None)
+
+
+def test_a_mix_of_another_number_of_layers_is_refused():
+    with pytest.raises(InputError, match="the mix is of 2 layers, the model has 3"):
+        small_embedder().embed(SENTENCES, layers=ScalarMix(2))
+
+
+def test_rows_of_a_carried_stream_do_not_depend_on_the_length_of_sentences(monkeypatch):
+    expected = list(small_embedder(state="carry").embed_stream(SENTENCES * 20))
+    monkeypatch.setattr("elmokit.inference.embedder.TOKENS_PER_WINDOW", 3)
+    assert_agree(small_embedder(state="carry").embed_stream(SENTENCES * 20), expected)
+
+
+def test_markers_of_a_word_input_vocabulary_must_be_where_the_model_has_them():
+    bilm = small_bilm(encoder=WordEncoderConfig(4))
+    for words in (["</S>", "<S>", "<UNK>", "a"], ["a", "b", "c", "<UNK>"]):
+        with pytest.raises(InputError, match="does not have '<S>' as word 0"):
+            Embedder(bilm, vocabulary=Vocabulary(words))

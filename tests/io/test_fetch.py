@@ -1,0 +1,540 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from elmokit.errors import CutShortError, DiskError, ElmoError, FetchError, FormatError, InputError
+from elmokit.io import fetch
+from elmokit.io.fetch import cache_path, local_path
+
+BODY = bytes(range(256)) * 4096  # 1 MiB: several blocks
+HALF = len(BODY) // 2
+SUM = hashlib.sha256(BODY).hexdigest()
+
+
+class Server(ThreadingHTTPServer):
+    """A server on this machine that can misbehave in the ways servers do."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.body = BODY
+        self.headers: dict[str, str] = {"ETag": '"one"'}
+        self.ranges = True
+        self.cut_after: int | None = None
+        self.stall_after: int | None = None
+        self.status: int | None = None
+        self.says_length = True
+        self.chunked = False
+        self.shift = 0
+        self.delay = 0.0
+        self.redirect: str | None = None
+        self.requests: list[dict[str, str]] = []
+        self.released = threading.Event()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/models/weights.hdf5"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is part of the tests."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        server = self.server
+        server.requests.append(dict(self.headers))
+        time.sleep(server.delay)
+        if server.status is not None:
+            return self.send_error(server.status)
+        if server.redirect is not None and self.path.startswith("/models"):
+            return self.answer(302, b"", {"Location": server.redirect})
+        start = self.first_byte()
+        if start is None:
+            return self.answer(200, server.body, server.headers)
+        if start >= len(server.body):
+            return self.send_error(416)
+        span = f"bytes {start + server.shift}-{len(server.body) - 1}/{len(server.body)}"
+        return self.answer(206, server.body[start:], {**server.headers, "Content-Range": span})
+
+    def first_byte(self) -> int | None:
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        unchanged = self.headers.get("If-Range") in self.server.headers.values()
+        return int(asked[1]) if asked and unchanged and self.server.ranges else None
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        server = self.server
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if server.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+            body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+        elif server.says_length:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: server.cut_after or server.stall_after])
+        if server.stall_after is not None:
+            server.released.wait(30)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.released.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return tmp_path / "cache"
+
+
+def endings(cache: Path) -> set[str]:
+    return {path.name.partition("weights.hdf5")[2] for path in cache.iterdir()}
+
+
+def fetch_half(server: Server) -> None:
+    server.cut_after = HALF
+    with pytest.raises(CutShortError):
+        local_path(server.address)
+    server.cut_after = None
+
+
+# Paths
+
+
+def test_path_that_exists_is_returned_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "weights.hdf5").touch()
+
+    assert local_path(tmp_path / "weights.hdf5") == tmp_path / "weights.hdf5"
+    assert local_path(str(tmp_path / "weights.hdf5")) == tmp_path / "weights.hdf5"
+
+
+def test_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nothing\.hdf5: there is no such file"):
+        local_path(tmp_path / "nothing.hdf5")
+
+
+def test_path_with_the_wrong_sum_is_refused_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "weights.hdf5").write_bytes(b"other")
+
+    with pytest.raises(FormatError, match=SUM):
+        local_path(tmp_path / "weights.hdf5", sha256=SUM)
+
+    assert (tmp_path / "weights.hdf5").exists()
+
+
+@pytest.mark.parametrize("address", ["file:///etc/hosts", "ftp://example.org/a", "s3://bucket/a"])
+def test_only_http_addresses_are_fetched(address: str) -> None:
+    with pytest.raises(InputError, match="only http:// and https://"):
+        local_path(address)
+
+
+def test_malformed_address_is_one_line() -> None:
+    with pytest.raises(InputError, match="is not a valid address"):
+        local_path("http://[half/weights.hdf5")
+
+
+# The cache
+
+
+def test_address_is_fetched_once(server: Server, cache: Path) -> None:
+    first = local_path(server.address)
+    second = local_path(server.address)
+
+    assert first == second
+    assert first.parent == cache
+    assert first.read_bytes() == BODY
+    assert len(server.requests) == 1
+    assert server.requests[0]["User-Agent"] == "elmokit"
+
+
+def test_only_the_file_and_its_lock_stay_in_the_cache(server: Server, cache: Path) -> None:
+    local_path(server.address)
+
+    assert endings(cache) == {"", ".lock"}
+
+
+def test_name_in_the_cache_tells_addresses_apart_and_keeps_the_file_name() -> None:
+    one = cache_path("https://example.org/one/weights.hdf5?download=true")
+    two = cache_path("https://example.org/two/weights.hdf5")
+
+    assert one != two
+    assert one.name.endswith("-weights.hdf5")
+    assert two.name.endswith("-weights.hdf5")
+
+
+def test_name_in_the_cache_stays_in_the_cache(cache: Path) -> None:
+    path = cache_path("https://example.org/..%2f..%2fetc/%2e%2e%2f" + "long" * 100 + ".json")
+
+    assert path.parent == cache
+    assert path.suffix == ".json"
+    assert len(path.name) < 200
+    assert cache_path("https://example.org/").name.endswith("-file")
+
+
+def test_file_put_into_the_cache_by_hand_is_used(server: Server, cache: Path) -> None:
+    cache.mkdir()
+    cache_path(server.address).write_bytes(BODY)
+
+    assert local_path(server.address, sha256=SUM).read_bytes() == BODY
+    assert server.requests == []
+
+
+def test_cache_is_in_the_home_folder_unless_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ELMOKIT_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert fetch.cache_folder() == tmp_path / ".cache" / "elmokit"
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert fetch.cache_folder() == tmp_path / ".cache" / "elmokit"
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert fetch.cache_folder() == tmp_path / "xdg" / "elmokit"
+
+    monkeypatch.setenv("ELMOKIT_CACHE", "~/mine")
+    assert fetch.cache_folder() == tmp_path / "mine"
+
+
+def test_machine_without_a_home_folder_is_told_what_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("ELMOKIT_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+
+    with pytest.raises(InputError, match="set ELMOKIT_CACHE"):
+        fetch.cache_folder()
+
+
+def test_cache_that_cannot_be_made_is_one_line(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "file" / "cache"))
+
+    with pytest.raises(ElmoError, match="cannot be made"):
+        local_path(server.address)
+
+
+# Progress and sums
+
+
+def test_progress_goes_from_nothing_to_all(server: Server) -> None:
+    calls: list[tuple[int, int | None]] = []
+
+    local_path(server.address, progress=lambda done, total: calls.append((done, total)))
+
+    assert calls[0] == (0, len(BODY))
+    assert calls[-1] == (len(BODY), len(BODY))
+    assert calls == sorted(calls)
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_length_that_the_server_does_not_say_is_none(server: Server, chunked: bool) -> None:
+    server.says_length, server.chunked = False, chunked
+    totals: set[int | None] = set()
+
+    path = local_path(server.address, progress=lambda _, total: totals.add(total))
+
+    assert path.read_bytes() == BODY
+    assert totals == {None}
+
+
+def test_right_sum_is_accepted(server: Server) -> None:
+    assert local_path(server.address, sha256=SUM).read_bytes() == BODY
+
+
+def test_wrong_sum_names_both_and_publishes_nothing(server: Server, cache: Path) -> None:
+    server.body = b"other"
+
+    with pytest.raises(FormatError) as error:
+        local_path(server.address, sha256=SUM)
+
+    assert SUM in str(error.value)
+    assert hashlib.sha256(b"other").hexdigest() in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not {"", ".part"} & endings(cache)
+
+
+def test_file_in_the_cache_with_the_wrong_sum_is_fetched_anew_next_time(
+    server: Server, cache: Path
+) -> None:
+    cache.mkdir()
+    cache_path(server.address).write_bytes(b"other")
+
+    with pytest.raises(FormatError, match="run again"):
+        local_path(server.address, sha256=SUM)
+
+    assert local_path(server.address, sha256=SUM).read_bytes() == BODY
+
+
+# Continuing
+
+
+def test_cut_connection_publishes_nothing_and_says_to_run_again(
+    server: Server, cache: Path
+) -> None:
+    server.cut_after = HALF
+
+    with pytest.raises(CutShortError, match=f"after {HALF} of {len(BODY)} bytes; run again"):
+        local_path(server.address)
+
+    assert endings(cache) == {".lock", ".part", ".part.version"}
+
+
+def test_chunked_response_cut_short_is_noticed(server: Server) -> None:
+    server.chunked, server.cut_after = True, HALF
+
+    with pytest.raises(CutShortError, match="run again"):
+        local_path(server.address)
+
+
+def test_next_run_asks_only_for_the_rest(server: Server, cache: Path) -> None:
+    fetch_half(server)
+    calls: list[tuple[int, int | None]] = []
+
+    path = local_path(server.address, progress=lambda *call: calls.append(call))
+
+    assert path.read_bytes() == BODY
+    assert server.requests[1]["Range"] == f"bytes={HALF}-"
+    assert server.requests[1]["If-Range"] == '"one"'
+    assert calls[0] == (HALF, len(BODY))
+    assert endings(cache) == {"", ".lock"}
+
+
+def test_file_without_etag_continues_by_its_date(server: Server) -> None:
+    date = "Wed, 01 Aug 2018 00:00:00 GMT"
+    server.headers = {"ETag": 'W/"weak"', "Last-Modified": date}
+    fetch_half(server)
+
+    assert local_path(server.address).read_bytes() == BODY
+    assert server.requests[1]["If-Range"] == date
+
+
+def test_file_without_any_version_starts_again(server: Server) -> None:
+    server.headers = {}
+    fetch_half(server)
+
+    assert local_path(server.address).read_bytes() == BODY
+    assert "Range" not in server.requests[1]
+
+
+def test_server_that_ignores_ranges_starts_again(server: Server) -> None:
+    server.ranges = False
+    fetch_half(server)
+
+    assert local_path(server.address).read_bytes() == BODY
+    assert len(server.requests) == 2
+
+
+def test_file_that_changed_in_between_starts_again(server: Server) -> None:
+    fetch_half(server)
+    server.headers["ETag"] = '"two"'
+    server.body = BODY[::-1]
+
+    assert local_path(server.address).read_bytes() == BODY[::-1]
+
+
+def test_second_cut_after_a_change_continues_with_the_new_version(server: Server) -> None:
+    fetch_half(server)
+    server.headers["ETag"] = '"two"'
+    server.body = BODY[::-1]
+    fetch_half(server)
+
+    assert local_path(server.address).read_bytes() == BODY[::-1]
+    assert server.requests[2]["If-Range"] == '"two"'
+
+
+def test_part_longer_than_the_file_starts_again(server: Server) -> None:
+    fetch_half(server)
+    server.body = BODY[:100]
+
+    assert local_path(server.address).read_bytes() == BODY[:100]
+    assert "Range" not in server.requests[2]
+
+
+def test_wrong_rest_is_never_appended(server: Server) -> None:
+    fetch_half(server)
+    server.shift = 1
+
+    with pytest.raises(CutShortError, match="run again"):
+        local_path(server.address)
+
+    assert local_path(server.address).read_bytes() == BODY
+
+
+def test_interrupt_keeps_what_came(server: Server) -> None:
+    def interrupt(done: int, _: int | None) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        local_path(server.address, progress=interrupt)
+
+    assert local_path(server.address).read_bytes() == BODY
+    assert "Range" in server.requests[1]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device that is always full")
+def test_full_disk_is_one_line_and_publishes_nothing(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(_: Path, mode: str) -> IO[bytes]:
+        return open("/dev/full", mode)
+
+    monkeypatch.setattr(fetch, "open", full_disk, raising=False)
+
+    with pytest.raises(DiskError, match=r"cannot be written .*No space left") as error:
+        local_path(server.address)
+
+    assert "\n" not in str(error.value)
+    assert "" not in endings(cache)
+
+
+# Several at once
+
+
+def test_threads_that_fetch_at_once_fetch_once(server: Server) -> None:
+    server.delay = 0.1
+    with ThreadPoolExecutor(8) as pool:
+        paths = list(pool.map(local_path, [server.address] * 8))
+
+    assert len(set(paths)) == 1
+    assert paths[0].read_bytes() == BODY
+    assert len(server.requests) == 1
+
+
+def start_process(address: str) -> subprocess.Popen[bytes]:
+    program = "import sys; from elmokit.io.fetch import local_path; print(local_path(sys.argv[1]))"
+    root = Path(fetch.__file__).parents[2]
+    command = [sys.executable, "-c", program, address]
+    return subprocess.Popen(command, cwd=root, env=dict(os.environ), stdout=subprocess.PIPE)
+
+
+def test_processes_that_fetch_at_once_fetch_once(server: Server) -> None:
+    server.delay = 0.5
+    processes = [start_process(server.address) for _ in range(3)]
+    paths = {process.communicate()[0].decode().strip() for process in processes}
+
+    assert paths == {str(cache_path(server.address))}
+    assert cache_path(server.address).read_bytes() == BODY
+    assert len(server.requests) == 1
+
+
+def test_killed_process_leaves_a_part_that_the_next_one_continues(
+    server: Server, cache: Path
+) -> None:
+    server.stall_after = HALF
+    part = cache_path(server.address).with_name(cache_path(server.address).name + ".part")
+    with start_process(server.address) as process:
+        deadline = time.monotonic() + 30
+        while not (part.exists() and part.stat().st_size == HALF) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+    server.stall_after = None
+
+    assert local_path(server.address).read_bytes() == BODY
+    assert server.requests[1]["Range"] == f"bytes={HALF}-"
+
+
+# What cannot be fetched
+
+
+def assert_tells_what_to_do(error: pytest.ExceptionInfo[FetchError], address: str) -> None:
+    message = str(error.value)
+    assert "\n" not in message
+    assert address in message
+    assert message.endswith(f"put it at {cache_path(address)}")
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_refusing_server_is_one_line_that_says_what_to_do(server: Server, status: int) -> None:
+    server.status = status
+
+    with pytest.raises(FetchError, match=f"HTTP {status}") as error:
+        local_path(server.address)
+
+    assert_tells_what_to_do(error, server.address)
+
+
+def test_refused_connection_is_one_line_that_says_what_to_do() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/weights.hdf5"
+
+    with pytest.raises(FetchError, match="refused") as error:
+        local_path(address)
+
+    assert_tells_what_to_do(error, address)
+
+
+def test_server_that_does_not_answer_is_one_line_that_says_what_to_do(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "TIMEOUT_SECONDS", 0.1)
+    server.delay = 0.5
+
+    with pytest.raises(FetchError, match="timed out") as error:
+        local_path(server.address)
+
+    assert_tells_what_to_do(error, server.address)
+
+
+def test_server_that_falls_silent_is_a_cut(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "TIMEOUT_SECONDS", 0.2)
+    server.stall_after = HALF
+
+    with pytest.raises(CutShortError, match="run again"):
+        local_path(server.address)
+
+
+def test_address_with_a_space_is_one_line() -> None:
+    with pytest.raises(FetchError, match="control characters"):
+        local_path("http://127.0.0.1/my weights.hdf5")
+
+
+def test_redirect_is_followed(server: Server) -> None:
+    server.redirect = server.address.replace("models", "moved")
+
+    assert local_path(server.address).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("scheme", ["file", "ftp"])
+def test_redirect_to_anything_but_http_is_refused(server: Server, scheme: str) -> None:
+    server.redirect = f"{scheme}://127.0.0.1/etc/hosts"
+
+    with pytest.raises(FetchError, match=scheme):
+        local_path(server.address)

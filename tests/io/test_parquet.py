@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import datetime
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmokit.errors import ElmoError, InputError
+from elmokit.io import tables as parquet
+from elmokit.io.tables import Columns, ParquetFile, Row
+
+REASON = "the extra parquet is not installed"
+pa = pytest.importorskip("pyarrow", reason=REASON)
+pq = pytest.importorskip("pyarrow.parquet", reason=REASON)
+
+
+def file_of(folder: Path, columns: dict[str, object], **options) -> Path:
+    path = folder / "table.parquet"
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def rows(path: Path, columns: Columns | None = None, start: int = 1) -> list[Row]:
+    return list(ParquetFile(path, columns or Columns(), "strict").rows(start))
+
+
+def values(path: Path, errors: str = "strict") -> list[object]:
+    return [row.value for row in ParquetFile(path, Columns(), errors).rows()]
+
+
+def message(path: Path, columns: Columns | None = None) -> str:
+    with pytest.raises(ElmoError) as caught:
+        rows(path, columns)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path.parent}/")
+
+
+def test_row_has_a_text_and_its_id(tmp_path):
+    path = file_of(tmp_path, {"n": [7, None], "text": ["a b", "ć\0"], "name": ["x", "y"]})
+    assert rows(path) == [Row(1, "a b"), Row(2, "ć\0")]
+    assert rows(path, Columns("name", "n")) == [Row(1, "x", 7), Row(2, "y", None)]
+    assert rows(path, Columns("text", "text")) == [Row(1, "a b", "a b"), Row(2, "ć\0", "ć\0")]
+
+
+def test_null_is_a_blank_text(tmp_path):
+    assert values(file_of(tmp_path, {"text": pa.array(["a", None, ""])})) == ["a", "", ""]
+    assert values(file_of(tmp_path, {"text": pa.nulls(2)})) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.dictionary(pa.int32(), pa.string()),
+    ],
+)
+def test_text_of_any_type_is_read(tmp_path, type):
+    assert values(file_of(tmp_path, {"text": pa.array(["é", "b", "é"]).cast(type)})) == [
+        "é",
+        "b",
+        "é",
+    ]
+
+
+@pytest.mark.parametrize("type", [pa.list_(pa.string()), pa.large_list(pa.large_string())])
+def test_words_of_any_type_are_read(tmp_path, type):
+    words = [["é", "b"], None, []]
+    assert values(file_of(tmp_path, {"text": pa.array(words, type)})) == [["é", "b"], "", []]
+
+
+@pytest.mark.parametrize("group", [1, 3, 100])
+@pytest.mark.parametrize("batch", [1, 4, 100])
+def test_rows_from_any_start_are_the_rest(tmp_path, monkeypatch, group, batch):
+    monkeypatch.setattr(parquet, "BATCH_ROWS", batch)
+    texts = [str(number) for number in range(1, 12)]
+    path = file_of(tmp_path, {"text": texts, "n": range(11)}, row_group_size=group)
+    expected = [Row(number, str(number), number - 1) for number in range(1, 12)]
+    for start in range(1, 14):
+        assert rows(path, Columns(keep="n"), start) == expected[start - 1 :]
+
+
+def test_position_grows_to_the_size_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 10)
+    path = file_of(tmp_path, {"text": ["a"] * 100})
+    file = ParquetFile(path, Columns(), "strict")
+    positions = [file.position for _ in file.rows()]
+    assert positions == sorted(positions)
+    assert 0 < positions[50] < file.position == path.stat().st_size
+
+
+def test_table_without_rows_is_empty(tmp_path):
+    assert rows(file_of(tmp_path, {"text": pa.array([], pa.string())})) == []
+
+
+def test_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
+    path = file_of(tmp_path, {"a": [1], "text": ["b"]})
+    said = message(path, Columns("c"))
+    assert said.startswith("table.parquet: has no column 'c'; ")
+    assert said.endswith("(--text-column): 'a', 'text'")
+    assert "(--keep)" in message(path, Columns(keep="c"))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (1, "holds 1; it must hold a text or a list of words"),
+        (True, "holds True; it must"),
+        (float("nan"), "holds nan; it must"),
+        (datetime.date(2020, 1, 1), "holds a date; it must"),
+        ({"a": "b"}, "holds an object; it must"),
+        ([1], "has 1 in its list of words; a word is a text without blanks"),
+        (["a", None], "has null in its list of words"),
+        (["a b"], "has 'a b' in its list of words"),
+    ],
+)
+def test_value_that_is_no_text_is_named_by_its_row(tmp_path, value, said):
+    told = message(file_of(tmp_path, {"text": [None, value]}))
+    assert told.startswith(f"table.parquet, row 2: column 'text' {said}")
+
+
+@pytest.mark.parametrize("value", [1.5, True, [1]])
+def test_value_that_cannot_be_kept_is_named_by_its_row(tmp_path, value):
+    told = message(file_of(tmp_path, {"text": ["a"], "id": [value]}), Columns(keep="id"))
+    assert told.startswith("table.parquet, row 1: column 'id' holds ")
+    assert told.endswith("; only a text or a whole number can be kept")
+
+
+def test_bytes_that_are_not_utf_8_are_named_by_their_row_or_replaced(tmp_path):
+    broken = pa.array([b"good", b"caf\xe9"])
+    text = pa.Array.from_buffers(pa.string(), 2, broken.buffers())
+    for column in (broken, text, pa.ListArray.from_arrays(pa.array([0, 1, 2]), text)):
+        path = file_of(tmp_path, {"text": column})
+        assert message(path).startswith("table.parquet, row 2: is not UTF-8 (")
+        assert values(path, "replace")[1] in ("caf\ufffd", ["caf\ufffd"])
+
+
+def test_damaged_file_is_one_line(tmp_path):
+    path = file_of(tmp_path, {"text": [str(number) for number in range(1000)]})
+    whole = path.read_bytes()
+    for damaged in (b"not Parquet", whole[:-20], whole[len(whole) // 2 :]):
+        path.write_bytes(damaged)
+        told = message(path)
+        assert told.startswith("table.parquet: is not a whole Parquet file (")
+        assert told.endswith("); get it anew")
+
+
+def test_damaged_page_is_one_line(tmp_path):
+    path = file_of(tmp_path, {"text": [str(number) for number in range(9999)]}, compression="gzip")
+    whole = bytearray(path.read_bytes())
+    whole[100:5000] = b"\xff" * 4900
+    path.write_bytes(whole)
+    assert message(path).startswith("table.parquet: is not a whole Parquet file (")
+
+
+def test_file_with_nothing_in_it_or_not_there_is_named(tmp_path):
+    path = tmp_path / "table.parquet"
+    assert message(path) == "table.parquet: cannot be read (No such file or directory)"
+    path.write_bytes(b"")
+    assert message(path).startswith("table.parquet: holds no text")
+
+
+def test_missing_library_names_the_install(tmp_path, monkeypatch):
+    path = file_of(tmp_path, {"text": ["a"]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError) as caught:
+        rows(path)
+    assert str(caught.value).startswith(str(path))
+    assert "pip install 'elmokit[parquet]'" in str(caught.value)

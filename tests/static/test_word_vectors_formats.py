@@ -1,0 +1,307 @@
+"""Word vectors in binary files: word2vec's, fastText's and ours; and which of them a file is."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from safetensors.numpy import save_file
+
+from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.static.files import (
+    format_of,
+    kind_of,
+    read_stored_vectors,
+    read_word_vectors,
+    save_word_vectors,
+)
+
+WORDS = ["the", "강", "bank,"]
+VECTORS = np.array([[0.1, -0.25, 3], [0.01, 0.5, -7], [1, 2, 3]], np.float32)
+FILES = ["v.txt", "v.vec", "v.bin", "v.safetensors"]
+
+
+def binary(words: list[str] = WORDS, vectors: np.ndarray = VECTORS, end: bytes = b"") -> bytes:
+    """word2vec's binary file, as its original program writes it or as gensim does."""
+    records = (
+        word.encode() + b" " + vector.astype("<f4").tobytes() + end
+        for word, vector in zip(words, vectors, strict=True)
+    )
+    return b"%d %d\n" % vectors.shape + b"".join(records)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_format_is_read_as_it_was_written(tmp_path: Path, file: str) -> None:
+    save_word_vectors(tmp_path / file, WORDS, VECTORS)
+    words, vectors = read_word_vectors(tmp_path / file)
+    assert words == WORDS
+    assert vectors.dtype == np.float32
+    assert np.array_equal(vectors, VECTORS.astype(np.float16) if file == FILES[-1] else VECTORS)
+    found = read_word_vectors(tmp_path / file, wanted=["bank,", "river"])
+    assert found.words == ["bank,"]
+    assert found.vectors.tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("file", FILES[:-1])
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_files_read_as_plain_ones(
+    tmp_path: Path, file: str, suffix: str, compress: Callable[[bytes], bytes]
+) -> None:
+    save_word_vectors(tmp_path / file, WORDS, VECTORS)
+    packed = tmp_path / f"{file}{suffix}"
+    packed.write_bytes(compress((tmp_path / file).read_bytes()))
+    words, vectors = read_word_vectors(packed)
+    assert words == WORDS
+    assert np.array_equal(vectors, VECTORS)
+
+
+def test_gensim_reads_what_is_written(tmp_path: Path) -> None:
+    models = pytest.importorskip("gensim.models", reason="the extra static is not installed")
+    for name in ("v.vec", "v.bin"):
+        save_word_vectors(tmp_path / name, WORDS, VECTORS)
+        found = models.KeyedVectors.load_word2vec_format(
+            str(tmp_path / name), binary=name == "v.bin"
+        )
+        assert found.index_to_key == WORDS
+        assert np.array_equal(found.vectors, VECTORS)
+
+
+def test_what_gensim_writes_is_read(tmp_path: Path) -> None:
+    models = pytest.importorskip("gensim.models", reason="the extra static is not installed")
+    keyed = models.KeyedVectors(3)
+    keyed.add_vectors(WORDS, VECTORS)
+    for name in ("v.vec", "v.bin"):
+        keyed.save_word2vec_format(str(tmp_path / name), binary=name == "v.bin")
+        words, vectors = read_word_vectors(tmp_path / name)
+        assert words == WORDS
+        assert np.array_equal(vectors, VECTORS)
+    keyed.save(str(tmp_path / "v.kv"))
+    with pytest.raises(FormatError, match=r"v\.kv: is a pickle, .*save_word2vec_format"):
+        read_word_vectors(tmp_path / "v.kv")
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("name", ["v.bin", "v.txt", "v"])
+def test_a_binary_file_is_known_by_its_contents(tmp_path: Path, end: bytes, name: str) -> None:
+    (tmp_path / name).write_bytes(binary(end=end))
+    assert read_word_vectors(tmp_path / name).words == WORDS
+
+
+@given(
+    vectors=arrays(
+        np.float32,
+        st.tuples(st.integers(1, 4), st.integers(2, 6)),
+        elements=st.floats(-10, 10, width=32),
+    )
+)
+def test_a_file_named_binary_is_never_taken_for_text(
+    tmp_path_factory: pytest.TempPathFactory, vectors: np.ndarray
+) -> None:
+    path = tmp_path_factory.mktemp("binary") / "v.bin"
+    path.write_bytes(binary([f"w{n}" for n in range(len(vectors))], vectors))
+    assert np.array_equal(read_word_vectors(path).vectors, vectors)
+
+
+def test_numbers_whose_bytes_are_letters_are_binary_where_the_name_says_so(tmp_path: Path) -> None:
+    vectors = np.frombuffer(b"????" * 6, "<f4").reshape(3, 2)
+    (tmp_path / "v.bin").write_bytes(binary(["a", "b", "c"], vectors))
+    assert np.array_equal(read_word_vectors(tmp_path / "v.bin").vectors, vectors)
+
+
+def test_a_first_number_that_begins_with_a_line_feed_is_still_binary(tmp_path: Path) -> None:
+    vectors = np.frombuffer(b"\x0a\x00\x80\x3f" * 6, "<f4").reshape(3, 2)
+    (tmp_path / "v").write_bytes(binary(vectors=vectors))
+    assert np.array_equal(read_word_vectors(tmp_path / "v").vectors, vectors)
+
+
+def test_the_first_of_two_equal_words_wins(tmp_path: Path) -> None:
+    (tmp_path / "v.bin").write_bytes(binary(["a", "a", "b"]))
+    words, vectors = read_word_vectors(tmp_path / "v.bin")
+    assert words == ["a", "b"]
+    assert np.array_equal(vectors, VECTORS[[0, 2]])
+
+
+def test_many_words_of_a_binary_file_are_read_beyond_its_buffer(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).standard_normal((500, 70)).astype(np.float32)
+    (tmp_path / "v.bin").write_bytes(binary([f"w{n}" * 9 for n in range(500)], vectors))
+    calls: list[tuple[int, int | None]] = []
+    found = read_word_vectors(tmp_path / "v.bin", progress=lambda *call: calls.append(call))
+    assert np.array_equal(found.vectors, vectors)
+    assert calls[-1] == ((tmp_path / "v.bin").stat().st_size,) * 2
+
+
+@pytest.mark.parametrize("header", [b"999999999999999999 2\n", b"2 999999999999999999\n"])
+def test_what_the_first_line_says_costs_no_memory(tmp_path: Path, header: bytes) -> None:
+    (tmp_path / "v.bin").write_bytes(header + b"a " + bytes(8))
+    with pytest.raises(FormatError, match=r"v\.bin, word \d of 9*2?: .*ends in the middle"):
+        read_word_vectors(tmp_path / "v.bin")
+
+
+@pytest.mark.parametrize(
+    ("contents", "problem"),
+    [
+        (binary()[:-3], "word 3 of 3: the file ends in the middle of it"),
+        (binary()[:-14], "word 3 of 3: the file ends in the middle of it"),
+        (binary() + b"more", "word 3 of 3: is not the last"),
+        (binary().replace("강".encode(), b"\xff"), "word 2 of 3: .*utf-8"),
+        (binary(["the", "", "a"]), "word 2 of 3: has no letters"),
+        (binary(vectors=np.full((3, 2), np.nan)), "the vector of 'the' has NaN or infinite"),
+    ],
+)
+def test_a_damaged_binary_file_is_one_line(tmp_path: Path, contents: bytes, problem: str) -> None:
+    (tmp_path / "v.bin").write_bytes(contents)
+    with pytest.raises(FormatError, match=rf"v\.bin.*{problem}.*get the file again") as caught:
+        read_word_vectors(tmp_path / "v.bin")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_number_behind_word2vec_s_first_line_is_named_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "v.vec").write_text("2 2\nthe 1 x\nbank 1 2\n")
+    with pytest.raises(FormatError, match=r"v\.vec, line 2: .*'x'"):
+        read_word_vectors(tmp_path / "v.vec")
+
+
+@pytest.mark.parametrize("file", ["v.bin", "v.safetensors"])
+@pytest.mark.parametrize(
+    ("words", "vectors", "problem"),
+    [
+        (["a", "b"], [[1.0]], "2 words have vectors of shape"),
+        (["a", "a"], [[1.0], [2.0]], "'a' comes 2 times"),
+        (["a"], [[np.inf]], "the vector of 'a' has NaN or infinite"),
+        ([""], [[1.0]], "'' would be read as something else"),
+        (["a\nb"], [[1.0]], r"'a\\nb' would be read as something else"),
+        (["\ud800"], [[1.0]], "would be read as something else"),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(
+    tmp_path: Path, file: str, words: list[str], vectors: Any, problem: str
+) -> None:
+    with pytest.raises(InputError, match=f"not written; .*{problem}"):
+        save_word_vectors(tmp_path / file, words, vectors)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_word_with_a_blank_is_for_other_formats_than_binary(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'a b' would be read as something else"):
+        save_word_vectors(tmp_path / "v.bin", ["a b"], [[1.0]])
+    for name in ("v.safetensors", "v.txt"):
+        save_word_vectors(tmp_path / name, ["a b"], [[1.0]])
+        assert read_word_vectors(tmp_path / name).words == ["a b"]
+
+
+def test_numbers_beyond_half_precision_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="beyond half precision"):
+        save_word_vectors(tmp_path / "v.safetensors", ["a"], [[1e6]])
+
+
+def test_our_own_file_keeps_a_description_and_half_precision(tmp_path: Path) -> None:
+    path = tmp_path / "v.safetensors"
+    save_word_vectors(path, WORDS, VECTORS, {"method": "cbow"})
+    stored = read_stored_vectors(path)
+    assert stored.vectors.dtype == np.float16
+    assert stored.description == {"method": "cbow"}
+    assert stat.S_IMODE(path.stat().st_mode) & 0o044  # others may read it, where the mask lets them
+    (tmp_path / "folder").mkdir()
+    path.rename(tmp_path / "folder" / "vectors.safetensors")
+    assert read_word_vectors(tmp_path / "folder").words == WORDS
+
+
+def test_a_damaged_file_of_ours_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "v.safetensors"
+    save_word_vectors(path, WORDS, VECTORS, {})
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(FormatError, match=r"v\.safetensors: is not a complete file of"):
+        read_word_vectors(path)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "metadata", "problem"),
+    [
+        ({"vectors": VECTORS}, {}, "words"),
+        ({"vectors": VECTORS, "words": np.zeros(1, np.uint8)}, {}, "is of format and version"),
+        (
+            {"vectors": VECTORS, "words": np.frombuffer(b"a\nb", np.uint8)},
+            {"format": "elmokit word vectors", "version": "1"},
+            "has 2 words and float32 vectors",
+        ),
+    ],
+)
+def test_another_safetensors_file_is_refused(
+    tmp_path: Path, tensors: Any, metadata: dict[str, str], problem: str
+) -> None:
+    save_file(tensors, tmp_path / "v.safetensors", metadata)
+    with pytest.raises(FormatError, match=problem):
+        read_word_vectors(tmp_path / "v.safetensors")
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    for name in ("v.safetensors", "v.bin", "v.txt"):
+        with pytest.raises(ElmoError, match=rf"{name}: cannot be read"):
+            read_word_vectors(tmp_path / name)
+
+
+def test_names_say_the_format() -> None:
+    assert [format_of(f"v{end}") for end in (".TXT", ".vec", ".bin", ".safetensors")] == [
+        *("text", "text", "binary", "native")
+    ]
+    with pytest.raises(InputError, match=r"v\.npy: give a name that ends in one of"):
+        format_of("v.npy")
+
+
+@pytest.fixture(scope="module")
+def fasttext_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    fasttext = pytest.importorskip("gensim.models.fasttext", reason="the extra static")
+    sentences = [["bank", "river", "the"] * 4] * 20
+    model = fasttext.FastText(sentences, vector_size=5, bucket=40, epochs=1, workers=1)
+    path = tmp_path_factory.mktemp("fasttext") / "v.bin"
+    fasttext.save_facebook_model(model, str(path))
+    return path
+
+
+def test_fasttext_s_own_file_is_read_with_its_subwords(fasttext_file: Path) -> None:
+    fasttext = pytest.importorskip("gensim.models.fasttext", reason="the extra static")
+    expected = fasttext.load_facebook_vectors(str(fasttext_file))
+    words, vectors, _, subwords = read_stored_vectors(fasttext_file)
+    assert subwords is not None
+    assert kind_of(fasttext_file) == "fasttext"
+    assert words == expected.index_to_key
+    assert np.array_equal(vectors, expected.vectors)
+    assert np.array_equal(subwords("banks"), expected["banks"])
+    assert subwords("") is None
+    assert read_word_vectors(fasttext_file, wanted=["river"]).words == ["river"]
+
+
+def test_a_compressed_fasttext_file_is_read_as_the_plain_one(
+    fasttext_file: Path, tmp_path: Path
+) -> None:
+    packed = tmp_path / "v.bin.gz"
+    packed.write_bytes(gzip.compress(fasttext_file.read_bytes()))
+    assert np.array_equal(
+        read_stored_vectors(packed).vectors, read_stored_vectors(fasttext_file).vectors
+    )
+
+
+@pytest.mark.parametrize("kept", [10, 100, -300])
+def test_half_a_fasttext_file_is_one_line(fasttext_file: Path, tmp_path: Path, kept: int) -> None:
+    (tmp_path / "v.bin").write_bytes(fasttext_file.read_bytes()[:kept])
+    with pytest.raises(FormatError, match=r"v\.bin: is not a complete fastText file") as caught:
+        read_word_vectors(tmp_path / "v.bin")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_gensim_one_line_says_what_to_install(
+    fasttext_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gensim.models.fasttext", None)
+    with pytest.raises(InputError, match=r'pip install "elmokit\[static\]"'):
+        read_stored_vectors(fasttext_file)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elmokit.errors import ElmoError
+from elmokit.system import work_in_processes
+
+# Work is found by its name in another process, which cannot import this file.
+PROGRAM = """
+import os, signal, sys, time
+from elmokit.system import work_in_processes
+
+def work(task):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+if __name__ == "__main__":
+    # Whoever starts the tests in the background has Ctrl-C ignored, and this inherits it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for _ in work_in_processes(work, range(2), 2):
+        pass
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_task_is_done_once(processes):
+    assert sorted(work_in_processes(abs, range(-9, 0), processes)) == list(range(1, 10))
+
+
+def test_tasks_are_taken_no_sooner_than_somebody_is_free_for_them():
+    taken = []
+
+    def tasks() -> Iterator[int]:
+        for number in range(10):
+            taken.append(number)
+            yield number
+
+    for done, _ in enumerate(work_in_processes(abs, tasks(), 2)):
+        assert len(taken) <= done + 4  # two at work, one in hand
+
+
+def test_no_tasks_start_no_process():
+    assert list(work_in_processes(abs, [], 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("work", "task", "kind", "message"),
+    [
+        (int, "x", ValueError, "invalid literal"),
+        (os._exit, 3, ElmoError, "a process ended before its work was done"),
+    ],
+)
+def test_failure_in_another_process_is_raised_here(work, task, kind, message):
+    with pytest.raises(kind, match=message):
+        list(work_in_processes(work, [task], 2))
+
+
+def test_failure_of_the_tasks_ends_the_processes():
+    def tasks() -> Iterator[float]:
+        yield 60.0
+        raise ValueError("no more")
+
+    started = time.monotonic()
+    with pytest.raises(ValueError, match="no more"):
+        list(work_in_processes(time.sleep, tasks(), 2))
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups to interrupt")
+def test_ctrl_c_ends_all_processes_without_a_word_from_them(tmp_path: Path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        workers = [int(process.stdout.readline()) for _ in range(2)]
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert said.count("Traceback") == 1  # that of the program itself
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(2):
+            assert int(process.stdout.readline())
+        process.kill()
+        # Their end of the pipe closes when the last of them has ended: they sleep for a minute.
+        started = time.monotonic()
+        assert process.stdout.read() == ""
+    assert time.monotonic() - started < 30
