@@ -49,7 +49,9 @@ def stop_requests() -> Iterator[StopRequest]:
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.signal(number, request.note) for number in SIGNALS}
+    # What the process is to ignore stays ignored.
+    heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, request.note) for number in heard}
     try:
         yield request
     finally:

@@ -102,3 +102,10 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert found == [before, False]
+
+
+def test_signal_that_is_ignored_stays_ignored() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with stop_requests() as request:
+        signal.raise_signal(signal.SIGTERM)
+        assert not request

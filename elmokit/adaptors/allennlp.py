@@ -35,8 +35,6 @@ from elmokit.text.characters import (
     without_markers,
 )
 
-Renamed = dict[str, Tensor]
-
 ENCODER = r"_token_embedder\."
 LAYER = r"_elmo_lstm\.(forward|backward)_layer_(\d+)\."
 DERIVED = re.compile(ENCODER + r"_(beginning|end)_of_sentence_characters")
@@ -52,68 +50,52 @@ def rename_weights(
     """
     for key in [key for key in state_dict if key.startswith(old_prefix)]:
         name = key.removeprefix(old_prefix)
-        for pattern, rename in RENAMES:
+        for pattern, new_names, change in RENAMES:
             if found := re.fullmatch(pattern, name):
-                renamed = rename(state_dict.pop(key), *found.groups())
-                state_dict.update({new_prefix + new: part for new, part in renamed.items()})
+                parts = change(state_dict.pop(key))
+                for new_name, part in zip(new_names, parts, strict=True):
+                    state_dict[new_prefix + found.expand(new_name)] = part
         if DERIVED.fullmatch(name) or (name == CACHED_WORDS and not keep_cached_words):
             del state_dict[key]
 
 
-def _characters(weight: Tensor) -> Renamed:
-    return {"encoder.characters.weight": weight}
+def _same(weight: Tensor) -> tuple[Tensor, ...]:
+    return (weight,)
 
 
-def _convolution(weight: Tensor, number: str, part: str) -> Renamed:
-    return {f"encoder.convolutions.{number}.{part}": weight}
-
-
-def _highway(weight: Tensor, number: str, part: str) -> Renamed:
+def _highway(weight: Tensor) -> tuple[Tensor, ...]:
     # AllenNLP gates the old value and we the new one: sigmoid(-x) == 1 - sigmoid(x).
     transform, gate = weight.chunk(2)
-    highway = f"encoder.highways.{number}"
-    return {f"{highway}.transform.{part}": transform, f"{highway}.gate.{part}": -gate}
+    return transform, -gate
 
 
-def _projection(weight: Tensor, part: str) -> Renamed:
-    return {f"encoder.projection.{part}": weight}
+def _gates(weight: Tensor) -> tuple[Tensor, ...]:
+    """From AllenNLP's order i, f, j, o to ours: i, f, o, j."""
+    i, f, j, o = weight.chunk(4)
+    return (torch.cat([i, f, o, j]),)
 
 
-def _input(weight: Tensor, direction: str, layer: str) -> Renamed:
-    return {f"{direction}_lstm.layers.{layer}.input_weight": _reordered(weight)}
-
-
-def _recurrent(weight: Tensor, direction: str, layer: str) -> Renamed:
-    return {f"{direction}_lstm.layers.{layer}.recurrent_weight": _reordered(weight)}
-
-
-def _bias(bias: Tensor, direction: str, layer: str) -> Renamed:
+def _bias(bias: Tensor) -> tuple[Tensor, ...]:
     input_gate, forget_gate, *others = bias.chunk(4)
     # AllenNLP's bias contains what our LSTM adds when it runs.
-    bias = torch.cat([input_gate, forget_gate - FORGET_BIAS, *others])
-    return {f"{direction}_lstm.layers.{layer}.bias": _reordered(bias)}
+    return _gates(torch.cat([input_gate, forget_gate - FORGET_BIAS, *others]))
 
 
-def _lstm_projection(weight: Tensor, direction: str, layer: str) -> Renamed:
-    return {f"{direction}_lstm.layers.{layer}.projection_weight": weight}
-
-
-def _reordered(gates: Tensor) -> Tensor:
-    """From AllenNLP's order i, f, j, o to ours: i, f, o, j."""
-    i, f, j, o = gates.chunk(4)
-    return torch.cat([i, f, o, j])
-
-
-RENAMES: tuple[tuple[str, Callable[..., Renamed]], ...] = (
-    (ENCODER + "_char_embedding_weights", _characters),
-    (ENCODER + r"char_conv_(\d+)\.(weight|bias)", _convolution),
-    (ENCODER + r"_highways\._layers\.(\d+)\.(weight|bias)", _highway),
-    (ENCODER + r"_projection\.(weight|bias)", _projection),
-    (LAYER + r"input_linearity\.weight", _input),
-    (LAYER + r"state_linearity\.weight", _recurrent),
-    (LAYER + r"state_linearity\.bias", _bias),
-    (LAYER + r"state_projection\.weight", _lstm_projection),
+RENAMES: tuple[tuple[str, tuple[str, ...], Callable[[Tensor], tuple[Tensor, ...]]], ...] = (
+    (ENCODER + "_char_embedding_weights", ("encoder.characters.weight",), _same),
+    (ENCODER + r"char_conv_(\d+)\.(weight|bias)", (r"encoder.convolutions.\1.\2",), _same),
+    (
+        ENCODER + r"_highways\._layers\.(\d+)\.(weight|bias)",
+        (r"encoder.highways.\1.transform.\2", r"encoder.highways.\1.gate.\2"),
+        _highway,
+    ),
+    (ENCODER + r"_projection\.(weight|bias)", (r"encoder.projection.\1",), _same),
+    (LAYER + r"input_linearity\.weight", (r"\1_lstm.layers.\2.input_weight",), _gates),
+    (LAYER + r"state_linearity\.weight", (r"\1_lstm.layers.\2.recurrent_weight",), _gates),
+    (LAYER + r"state_linearity\.bias", (r"\1_lstm.layers.\2.bias",), _bias),
+    (LAYER + r"state_projection\.weight", (r"\1_lstm.layers.\2.projection_weight",), _same),
 )
+"""AllenNLP's names, ours, and what is to be done with the values."""
 
 
 UNKNOWN = "@@UNKNOWN@@"

@@ -72,15 +72,33 @@ def compare_occurrences(
         for number, sentence in enumerate(sentences, start=1)
     )
     embedded = embedder.embed_layers([one.words for one in occurrences])
-    vectors = [layers[:, one.position] for layers, one in zip(embedded, occurrences, strict=True)]
     pairs = tuple(combinations(range(len(occurrences)), 2))
+    cosines = cosines_of(embedder, occurrences, embedded, pairs, static)
+    return Comparison(word, occurrences, pairs, cosines)
+
+
+def cosines_of(
+    embedder: Embedder | StaticVectors,
+    occurrences: Sequence[Occurrence],
+    embedded: Sequence[Vectors],
+    pairs: Sequence[tuple[int, int]],
+    static: StaticVectors | None = None,
+) -> dict[str, tuple[float | None, ...]]:
+    """For each layer by name the cosine of each pair; static vectors, if there are any, first.
+
+    `embedded` are (layers, words, size) for each occurrence. None where a word has no vector.
+    """
     cosines: dict[str, tuple[float | None, ...]] = {}
     if static is not None:
-        cosines |= static_cosines(static, occurrences, pairs)
+        found = [static.find(one.word) for one in occurrences]
+        both = ((found[first], found[second]) for first, second in pairs)
+        values = (None if a is None or b is None else cosine(a, b) for a, b in both)
+        cosines[static_row(static)] = tuple(values)
+    vectors = [layers[:, one.position] for layers, one in zip(embedded, occurrences, strict=True)]
     for layer, of_layer in layers_of(embedder):
-        values = [of_layer(one) for one in vectors]
-        cosines[layer] = tuple(cosine(values[first], values[second]) for first, second in pairs)
-    return Comparison(word, occurrences, pairs, cosines)
+        ends = [of_layer(one) for one in vectors]
+        cosines[layer] = tuple(cosine(ends[first], ends[second]) for first, second in pairs)
+    return cosines
 
 
 def layers_of(embedder: Embedder | StaticVectors) -> list[tuple[str, Callable[..., Vectors]]]:
@@ -99,16 +117,6 @@ def layers_of(embedder: Embedder | StaticVectors) -> list[tuple[str, Callable[..
 def static_row(static: StaticVectors) -> str:
     """What the row of static vectors is called."""
     return f"{static.name} (static)"
-
-
-def static_cosines(
-    static: StaticVectors, occurrences: Sequence[Occurrence], pairs: Sequence[tuple[int, int]]
-) -> dict[str, tuple[float | None, ...]]:
-    """The row of some static vectors, by name; None where a word of a pair has no vector."""
-    found = [static.find(one.word) for one in occurrences]
-    both = ((found[first], found[second]) for first, second in pairs)
-    cosines = tuple(None if a is None or b is None else cosine(a, b) for a, b in both)
-    return {static_row(static): cosines}
 
 
 def find_occurrence(word: str, words: Sequence[str], number: int) -> Occurrence:

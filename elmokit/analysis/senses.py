@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from math import log, sqrt
 from pathlib import Path
-from string import Template
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import check_choice, check_size
+from elmokit.config import check_size
 from elmokit.errors import InputError
-from elmokit.io.files import write_atomically
 from elmokit.io.pictures import check_picture_name, new_figure, write_figure
 from elmokit.static.vectors import cosine as cosine
 from elmokit.static.vectors import unit
-from elmokit.system import counted
+from elmokit.system import counted, import_extra
 
 Vectors = NDArray[np.float32]
-Layout = Literal["pca", "umap"]
 
 MOST_SENSES = 6
 """The most that are tried where nobody says how many there are."""
@@ -73,7 +68,6 @@ class Senses:
         layer: Whose vectors were compared.
         occurrences: How many the index has; the map is of some of them if they are many.
         silhouette: How clearly senses lie apart: 1 clearly, 0 not at all; None if there is one.
-        layout: What made the map.
         senses: Each of them.
         points: The occurrences on the map.
     """
@@ -82,7 +76,6 @@ class Senses:
     layer: str
     occurrences: int
     silhouette: float | None
-    layout: str
     senses: tuple[Sense, ...]
     points: tuple[Point, ...]
 
@@ -91,7 +84,6 @@ class Senses:
         return {
             **{name: getattr(self, name) for name in ("word", "layer", "occurrences")},
             "silhouette": self.silhouette,
-            "layout": self.layout,
             "senses": [
                 asdict(sense) | {"examples": [example._asdict() for example in sense.examples]}
                 for sense in self.senses
@@ -110,7 +102,6 @@ def find_senses(
     layer: str = "",
     senses: int | None = None,
     examples: int = 3,
-    layout: Layout = "pca",
 ) -> Senses:
     """Part the occurrences of a word by their vectors (occurrences, size).
 
@@ -123,13 +114,11 @@ def find_senses(
         layer: Whose vectors they are.
         senses: How many senses there are to be; else as many as lie apart most clearly.
         examples: How many sentences stand for each.
-        layout: What makes the map.
     """
     check_size("examples", examples)
-    check_choice("layout", layout, get_args(Layout))
     directions = unit(vectors)
     labels, silhouette = parted(directions, senses, word)
-    places = laid_out(directions, layout)
+    places = principal_components(directions)
     found = tuple(
         Sense(
             number,
@@ -146,7 +135,7 @@ def find_senses(
         )
     )
     everything = len(points) if count is None else count
-    return Senses(word, layer, everything, silhouette, layout, found, points)
+    return Senses(word, layer, everything, silhouette, found, points)
 
 
 def parted(
@@ -177,7 +166,10 @@ def clusters(directions: Vectors, number: int) -> tuple[NDArray[np.int64], float
     """So many clusters by k-means: the label of each occurrence, and the silhouette."""
     if number == 1:
         return np.ones(len(directions), np.int64), None
-    cluster, metrics = scikit_learn()
+    cluster, metrics = (
+        import_extra(f"sklearn.{name}", "analysis", "scikit-learn")
+        for name in ("cluster", "metrics")
+    )
     means = cluster.KMeans(number, n_init=STARTS, random_state=SEED).fit(directions)
     order = np.argsort(-np.bincount(means.labels_, minlength=number), kind="stable")
     names = np.empty(number, np.int64)
@@ -186,17 +178,6 @@ def clusters(directions: Vectors, number: int) -> tuple[NDArray[np.int64], float
     if number >= len(directions):  # each has its own: nothing to compare it with
         return labels, None
     return labels, float(metrics.silhouette_score(directions, labels, metric="cosine"))
-
-
-def scikit_learn() -> tuple[Any, Any]:
-    """What parts vectors, and says how well, where it is installed."""
-    try:
-        from sklearn import cluster, metrics  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError as error:
-        raise InputError(
-            'scikit-learn is not installed; run: pip install "elmokit[analysis]"'
-        ) from error
-    return cluster, metrics
 
 
 def nearest_to_centre(
@@ -241,13 +222,6 @@ def typical_words(
     return tuple(word for value, word in scored[:TYPICAL_WORDS] if value > LEAST_TYPICAL)
 
 
-def laid_out(directions: Vectors, layout: Layout) -> NDArray[np.float64]:
-    """Places on a map (occurrences, 2)."""
-    if layout == "umap" and len(directions) > 4:  # it needs more vectors than dimensions
-        return umap_places(directions)
-    return principal_components(directions)
-
-
 def principal_components(vectors: Vectors) -> NDArray[np.float64]:
     """The two directions in which vectors differ most (occurrences, 2); the same on any machine."""
     centred = (vectors - vectors.mean(0)).astype(np.float64)
@@ -258,21 +232,6 @@ def principal_components(vectors: Vectors) -> NDArray[np.float64]:
     places = np.zeros((len(vectors), 2))
     places[:, : len(kept)] = centred @ kept.T
     return places
-
-
-def umap_places(directions: Vectors) -> NDArray[np.float64]:
-    """A map on which near vectors stay near (occurrences, 2)."""
-    try:
-        from umap import UMAP  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError as error:
-        raise InputError(
-            'umap-learn is not installed; run: pip install "elmokit[analysis]"'
-        ) from error
-    neighbours = min(15, len(directions) - 1)
-    layout = UMAP(
-        n_neighbors=neighbours, metric="cosine", random_state=SEED, n_jobs=1, init="random"
-    )
-    return np.asarray(layout.fit_transform(directions), np.float64)
 
 
 COLOURS = (
@@ -319,8 +278,8 @@ def draw_map(found: Senses, path: str | Path) -> None:
     axes.set_title(plain_text(title_of(found)))
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_xlabel(f"{found.layout.upper()} 1")
-    axes.set_ylabel(f"{found.layout.upper()} 2")
+    axes.set_xlabel("PCA 1")
+    axes.set_ylabel("PCA 2")
     axes.legend(fontsize=8, loc="best", framealpha=0.8)
     write_figure(figure, path)
 
@@ -330,157 +289,7 @@ def plain_text(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def check_page_name(path: str | Path) -> None:
-    """Refuse a name that no browser would take for a page."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{path}: the page is HTML; give a name that ends in .html")
-
-
-def write_page(found: Senses, path: str | Path) -> None:
-    """Write the map as one .html file that asks for nothing outside itself."""
-    check_page_name(path)
-    with write_atomically(path) as temporary:
-        temporary.write_text(page_of(found), encoding="utf-8")
-
-
-def page_of(found: Senses) -> str:
-    """The page: points to point at, senses to switch on and off, a field to search sentences."""
-    values = {
-        "points": [
-            [round(point.x, 5), round(point.y, 5), point.sense,
-             with_mark(point.words, point.position)]
-            for point in found.points
-        ],
-        "senses": [
-            {"label": label_of(found, sense.number), "colour": colour_of(sense.number)}
-            for sense in found.senses
-        ],
-    }  # fmt: skip
-    # No sentence can end the script that holds it, whatever tags are in it.
-    data = json.dumps(values).replace("<", "\\u003c")
-    return PAGE.substitute(title=escape(title_of(found)), data=data)
-
-
-PAGE = Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<title>$title</title>
-<style>
-body { font: 15px/1.4 system-ui, sans-serif; margin: 1rem auto; max-width: 60rem; padding: 0 1rem;
-  color: #222; background: #fff; }
-h1 { font-size: 1.2rem; }
-svg { width: 100%; height: 60vh; border: 1px solid #bbb; touch-action: none; cursor: grab; }
-circle { opacity: .75; }
-circle.off { display: none; }
-circle.faint { opacity: .08; }
-circle:focus, circle:hover, circle.chosen { stroke: #000; stroke-width: 2; opacity: 1;
-  vector-effect: non-scaling-stroke; outline: none; }
-#sentence { min-height: 3em; padding: .5em 0; }
-label { margin-right: 1em; white-space: nowrap; }
-.dot { display: inline-block; width: .8em; height: .8em; border-radius: 50%; margin: 0 .3em; }
-</style>
-</head>
-<body>
-<h1>$title</h1>
-<p><label>Search <input id="search" type="search"></label>
-<button id="reset" type="button">Show all of the map</button></p>
-<div id="legend"></div>
-<svg id="map" role="group" aria-label="$title"></svg>
-<p id="sentence" aria-live="polite">Point at a dot to read its sentence. Wheel: nearer or farther.
-Drag: move.</p>
-<script id="data" type="application/json">$data</script>
-<script>
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-const map = document.getElementById("map"), sentence = document.getElementById("sentence");
-const names = "http://www.w3.org/2000/svg";
-const xs = data.points.map(p => p[0]), ys = data.points.map(p => -p[1]);
-const least = v => v.reduce((a, b) => Math.min(a, b));
-const most = v => v.reduce((a, b) => Math.max(a, b));
-const width = most(xs) - least(xs) || 1, height = most(ys) - least(ys) || 1;
-const all = [least(xs) - width / 20, least(ys) - height / 20, width * 1.1, height * 1.1];
-let box = [...all];
-const dots = data.points.map((point, number) => {
-  const dot = document.createElementNS(names, "circle");
-  dot.setAttribute("cx", xs[number]);
-  dot.setAttribute("cy", ys[number]);
-  dot.setAttribute("fill", data.senses[point[2] - 1].colour);
-  dot.setAttribute("tabindex", "0");
-  dot.setAttribute("role", "img");
-  dot.setAttribute("aria-label", point[3]);
-  const show = () => {
-    sentence.textContent = "Sense " + point[2] + ": " + point[3];
-    map.querySelectorAll(".chosen").forEach(other => other.classList.remove("chosen"));
-    dot.classList.add("chosen");
-  };
-  dot.addEventListener("pointerenter", show);
-  dot.addEventListener("focus", show);
-  map.appendChild(dot);
-  return dot;
-});
-function look() {
-  map.setAttribute("viewBox", box.join(" "));
-  const scale = Math.max(box[2] / (map.clientWidth || 1), box[3] / (map.clientHeight || 1));
-  dots.forEach(dot => dot.setAttribute("r", 5 * scale));
-}
-const hidden = new Set();
-data.senses.forEach((sense, number) => {
-  const label = document.createElement("label"), choice = document.createElement("input");
-  const colour = document.createElement("span");
-  choice.type = "checkbox";
-  choice.checked = true;
-  colour.className = "dot";
-  colour.style.background = sense.colour;
-  choice.addEventListener("change", () => {
-    if (choice.checked) hidden.delete(number + 1); else hidden.add(number + 1);
-    dots.forEach((dot, n) => dot.classList.toggle("off", hidden.has(data.points[n][2])));
-  });
-  label.append(choice, colour, sense.label);
-  document.getElementById("legend").append(label);
-});
-document.getElementById("search").addEventListener("input", event => {
-  const wanted = event.target.value.toLowerCase();
-  dots.forEach((dot, n) => dot.classList.toggle("faint",
-    !data.points[n][3].toLowerCase().includes(wanted)));
-});
-document.getElementById("reset").addEventListener("click", () => { box = [...all]; look(); });
-function place(event) {
-  const corner = map.createSVGPoint();
-  corner.x = event.clientX;
-  corner.y = event.clientY;
-  return corner.matrixTransform(map.getScreenCTM().inverse());
-}
-map.addEventListener("wheel", event => {
-  event.preventDefault();
-  const at = place(event), by = Math.exp(event.deltaY / 500);
-  box = [at.x + (box[0] - at.x) * by, at.y + (box[1] - at.y) * by, box[2] * by, box[3] * by];
-  look();
-}, { passive: false });
-let held = null;
-map.addEventListener("pointerdown", event => { held = place(event); });
-map.addEventListener("pointermove", event => {
-  if (!held) return;
-  const at = place(event);
-  box = [box[0] + held.x - at.x, box[1] + held.y - at.y, box[2], box[3]];
-  look();
-});
-["pointerup", "pointerleave"].forEach(name => map.addEventListener(name, () => { held = null; }));
-window.addEventListener("resize", look);
-look();
-</script>
-</body>
-</html>
-""")
-
-
-STARS = ("*", "*")
-
-
-BRACKETS = ("[", "]")
+STARS, BRACKETS = ("*", "*"), ("[", "]")
 
 
 class Occurrence(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,79 @@ class BulkProgress:
 Report = Callable[[BulkProgress], None]
 
 
+class Tally:
+    """Counts what is done of an input, and reports it.
+
+    Args:
+        size: Bytes of the input, where they are known.
+        totals: What was counted before.
+        position: Bytes of the input that were done before.
+        report: Told how far the work is.
+        known_words: Gives the share of words whose token vectors were remembered.
+    """
+
+    def __init__(
+        self,
+        size: int | None,
+        totals: Mapping[str, int],
+        position: int,
+        report: Report | None,
+        known_words: Callable[[], float],
+    ) -> None:
+        self.totals = Counter(totals)
+        self.words_here = 0
+        self.position = self._first_position = position
+        self.started = time.perf_counter()
+        self._size = size
+        self._report = report
+        self._known_words = known_words
+        self._part = (0, 0)  # words and bytes of the one that is computed
+        self._in_part: Counter[str] = Counter()
+
+    def add_before(self, totals: Mapping[str, int], size: int) -> None:
+        """Count a part that was done before."""
+        self.totals.update(totals)
+        self.position += size
+        self._first_position = self.position
+
+    def begin_part(self, words: int, size: int) -> None:
+        """A part of so many words and bytes is begun."""
+        self._part = (words, size)
+        self._in_part.clear()
+
+    def end_batch(self, sentences: int, words: int) -> None:
+        """Some more sentences of the part are computed."""
+        self._in_part.update(sentences=sentences, words=words)
+        self.tell()
+
+    def end_part(self, totals: Mapping[str, int], size: int) -> None:
+        """A part is done."""
+        self._in_part.clear()
+        self.totals.update(totals)
+        self.words_here += totals["words"]
+        self.position += size
+
+    def tell(self, written: int = 0) -> None:
+        """Report how far the work is."""
+        if self._report is None:
+            return
+        words, size = self._part
+        share = min(1, self._in_part["words"] / max(1, words))
+        self._report(
+            BulkProgress(
+                sentences=self.totals["sentences"] + self._in_part["sentences"],
+                words=self.totals["words"] + self._in_part["words"],
+                words_here=self.words_here + self._in_part["words"],
+                seconds=time.perf_counter() - self.started,
+                first_position=self._first_position,
+                position=self.position + int(size * share),
+                size=self._size,
+                known_words=self._known_words(),
+                written=written,
+            )
+        )
+
+
 @dataclass(frozen=True)
 class Summary:
     """What was read and written."""
@@ -83,40 +157,24 @@ class Summary:
 
     @classmethod
     def of(
-        cls,
-        output: str | Path,
-        totals: Mapping[str, int],
-        words_here: int,
-        seconds: float,
-        memory: int | None,
-        *,
-        longest_whole: int | None = None,
+        cls, output: str | Path, tally: Tally, memory: int | None, *, longest_whole: int
     ) -> Summary:
-        """From the totals of a run, and the time and the words of its last process."""
-        unusual = {
-            name.removeprefix(UNUSUAL): count
-            for name, count in totals.items()
-            if name.startswith(UNUSUAL) and count
-        }
-        counts: dict[str, Any] = {
-            name: totals.get(name, 0)
-            for name in (
-                "sentences",
-                "words",
-                "blank",
-                "duplicates",
-                "long_sentences",
-                "out_of_memory",
-            )
-        }
-        rate = words_here / seconds if seconds else 0.0
+        """From what a run has counted; time and rate are of its last process."""
+        seconds = time.perf_counter() - tally.started
+        totals = tally.totals
+        names = ("sentences", "words", "blank", "duplicates", "long_sentences", "out_of_memory")
+        counts: dict[str, Any] = {name: totals[name] for name in names}
         return cls(
             str(output),
             **counts,
             longest_whole=longest_whole,
-            unusual_words=unusual,
+            unusual_words={
+                name.removeprefix(UNUSUAL): count
+                for name, count in totals.items()
+                if name.startswith(UNUSUAL) and count
+            },
             seconds=seconds,
-            words_per_second=rate,
+            words_per_second=tally.words_here / seconds,
             peak_memory_bytes=memory,
         )
 

@@ -1,7 +1,8 @@
 """Text of any size to a file of vectors, in constant memory, losing nothing when it is cut short.
 
 Reading the text, computing and writing overlap: a part, some sentences, is read ahead in one thread
-and written behind in another.
+and written behind in another. Where a part ends depends on the input alone, so the vectors of a run
+that was resumed are those of one that was not.
 """
 
 from __future__ import annotations
@@ -9,85 +10,282 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from elmokit.bulk.compute import Array, BulkProgress, Computer, Report, Summary
-from elmokit.bulk.inputs import Input, Record
-from elmokit.bulk.spool import (
-    End,
-    Finished,
-    FirstComputed,
-    Part,
-    Seen,
-    Spool,
-    array_at,
-    empty_trash,
-    parts_of,
-    starts_of,
-    threads_before,
-    trash_path,
-)
-from elmokit.errors import DiskError, ElmoError, InputError, StoppedError
+from elmokit.bulk.compute import Array, Computer, Report, Summary, Tally
+from elmokit.bulk.inputs import Input, Record, RecordPlace
+from elmokit.errors import ElmoError, InputError
 from elmokit.formats.mixes import read_mix
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import KnownWords
-from elmokit.io.files import check_replaceable, disk_errors, sha256_of
+from elmokit.io.files import disk_errors, sha256_of
+from elmokit.jobs.parts import RECORD, FirstComputed, PartStore, Pieces, Seen
+from elmokit.jobs.run_folder import RunFolder
 from elmokit.system import computing_with, give_back_free_memory, peak_memory, prefetch
 from elmokit.vectors.files import check_compression, check_suffix, open_vectors, write_vectors
 from elmokit.vectors.items import Item, VectorSettings
 
+MADE_BY = "run"
+"""Where the description of an output has what tells its run from others."""
+SAME = ("input", "model", "state", "precision", "layers", "pool", "dtype")
+"""What makes a run the same, beside how it is written; not where it is computed."""
+TOKENS_PER_PART = 32768
+"""Enough sentences of each length for full batches. A crash costs two parts at most: the one
+that waits to be written, and the one that is computed."""
+BYTES_PER_PART = 64 << 20
+"""Bounds the memory of a part where vectors are large."""
+OPEN_PARTS = 16
+ITEMS_BETWEEN_REPORTS = 1000
+NOTHING_KNOWN = KnownWords([], np.empty((0, 0), dtype=np.float32), afresh=True)
+SENTENCES, LEARNT = "sentences.json", "learnt.json"
+VALUES, TOKEN_VECTORS, STATE = "values", "token_vectors", "state-"
+ID_KINDS = {"str": "a text", "int": "a whole number", "NoneType": "missing"}
 
-def target_of(output: str | Path) -> Path:
-    """What an output that is a link points to: its parts are kept there."""
-    return Path(os.path.realpath(output)) if os.path.islink(output) else Path(output)
+
+class End(NamedTuple):
+    """Where reading resumes: a line, and how many of its sentences are done."""
+
+    place: RecordPlace
+    taken: int
 
 
-def check_output(
-    output: str | Path, *, resume: bool = False, force: bool = False, folder: bool = False
-) -> None:
-    """Refuse an output that cannot be written, before anything is computed for it.
+class Part(NamedTuple):
+    """Sentences that are computed and stored together; plain values for JSON."""
+
+    shard: int  # of the input, which on one machine is not divided
+    number: int  # of the parts of the shard, from 0
+    sentences: list[list[str]]
+    ids: list[str | int | None]
+    end: End
+    position: int  # bytes of the shard that were read by then
+    bytes: int  # without the parts before
+
+    @property
+    def name(self) -> str:
+        """Names are in the order of the input."""
+        return name_of_part(self.shard, self.number)
+
+    @property
+    def words(self) -> int:
+        """How many it has."""
+        return sum(map(len, self.sentences))
+
+
+def name_of_part(shard: int, number: int) -> str:
+    """What the folder of a part is called.
+
+    >>> name_of_part(2, 31)
+    'part-00002-00000031'
+    """
+    return f"part-{shard:05d}-{number:08d}"
+
+
+class Finished(NamedTuple):
+    """What the finished parts of a shard come to, from the first on."""
+
+    parts: int = 0
+    end: End | None = None
+    position: int = 0
+    totals: Mapping[str, int] = MappingProxyType({})
+    ids: str | None = None  # their kind
+
+
+def tokens_per_part(computer: Computer) -> int:
+    """How many tokens a part may have: fewer where a word's vectors are large."""
+    return max(1, min(TOKENS_PER_PART, BYTES_PER_PART // computer.bytes_per_word))
+
+
+def cut(source: Input, finished: Finished, tokens: int, shard: int = 0) -> Iterator[Part]:
+    """Cut an input, behind what is finished, into parts of about so many tokens.
+
+    Where it is cut depends on the text alone. Ids of another kind than the first, which Parquet
+    could not hold, are an error.
+    """
+    number, position, room, kind = finished.parts, finished.position, tokens, finished.ids
+    records: list[Record] = []
+    end = finished.end
+
+    def part() -> Part:
+        assert end is not None
+        sentences, ids = [record.words for record in records], [record.id for record in records]
+        read = source.position()[0]
+        return Part(shard, number, sentences, ids, end, read, read - position)
+
+    for record, after in behind(source, finished.end):
+        if kind is None and (record.id is not None or shard == 0):
+            kind = type(record.id).__name__
+        check_id(source, record, kind)
+        records.append(record)
+        end = after
+        room -= len(record.words) + 2  # a blank line takes its markers
+        if room <= 0:
+            yield (made := part())
+            number, position, room, records = number + 1, made.position, tokens, []
+    if records:
+        yield part()
+
+
+def behind(source: Input, end: End | None) -> Iterator[tuple[Record, End]]:
+    """The records of an input behind an end, each with the end it makes."""
+    done = end.taken if end else 0
+    place, taken = (end.place if end else None), 0
+    for record in source.records(place):
+        taken = taken + 1 if record.place == place else 1
+        place = record.place
+        if end is not None and place == end.place and taken <= done:
+            continue
+        yield record, End(place, taken)
+
+
+def check_id(source: Input, record: Record, kind: str | None) -> None:
+    """Raise for an id that is there and of another kind."""
+    found = type(record.id).__name__
+    if kind is not None and found not in (kind, "NoneType"):
+        raise InputError(
+            f"{source.name_of(record.place)}, line {record.place.line}: its id is "
+            f"{ID_KINDS[found]}, the first one is {ID_KINDS[kind]}; let the column hold one kind"
+        )
+
+
+class SentenceParts(PartStore):
+    """Parts of sentences and their arrays, joined along their words, or stacked.
+
+    Args:
+        folder: Where they are.
+        pooled: Whether the arrays have no axis of words.
+    """
+
+    def __init__(self, folder: Path, *, pooled: bool) -> None:
+        super().__init__(folder)
+        self.pooled = pooled
+
+    def add(
+        self,
+        part: Part,
+        arrays: Sequence[Array],
+        totals: Mapping[str, int],
+        learnt: KnownWords | None = None,
+        state: Mapping[str, Array] | None = None,
+        **about: Any,
+    ) -> dict[str, Any]:
+        """Store a part; give its record.
+
+        Args:
+            part: The sentences.
+            arrays: The array of each.
+            totals: What was counted of them.
+            learnt: The words that were first met in this part.
+            state: What state `carry` remembers after it.
+            about: More for the record.
+        """
+        record = {
+            "shard": part.shard,
+            "number": part.number,
+            "end": part.end,
+            "position": part.position,
+            "bytes": part.bytes,
+            "ids": next((type(id_).__name__ for id_ in part.ids if id_ is not None), "NoneType"),
+            "totals": dict(totals),
+            **about,
+        }
+        objects = {RECORD: record, SENTENCES: {"words": part.sentences, "ids": part.ids}}
+        stored: dict[str, Array | Pieces] = {VALUES: self._joined(arrays)}
+        if learnt is not None:
+            objects[LEARNT] = {"words": learnt.words, "afresh": learnt.afresh}
+            stored[TOKEN_VECTORS] = learnt.vectors
+        stored |= {f"{STATE}{name}": array for name, array in (state or {}).items()}
+        self.write(part.name, objects, stored)
+        return record
+
+    def finished(self, shard: int = 0) -> Finished:
+        """The parts of a shard from the first on; one that is missing ends them."""
+        totals: Counter[str] = Counter()
+        ids = record = None
+        count = 0
+        while self.has(name := name_of_part(shard, count)):
+            record = self.object(name)
+            totals.update(record["totals"])
+            ids = ids or record["ids"]
+            count += 1
+        if record is None:
+            return Finished()
+        place, taken = record["end"]
+        end = End(RecordPlace(*place), taken)
+        return Finished(count, end, record["position"], dict(totals), ids)
+
+    def items(self) -> Iterator[Item]:
+        """Every sentence with its array, in the order of the input."""
+        for name in self.names():
+            stored, values = self.object(name, SENTENCES), self.array(name, VALUES)
+            for words, id_, start in zip(
+                stored["words"], stored["ids"], self.starts(stored["words"]), strict=True
+            ):
+                yield Item(words, self.at(values, start, len(words)), id_)
+
+    def state(self, name: str) -> dict[str, Array] | None:
+        """What state `carry` remembered after a part."""
+        files = (self.folder / name).glob(f"{STATE}*")
+        found = {path.stem: np.array(self.array(name, path.stem)) for path in files}
+        return {file.removeprefix(STATE): array for file, array in found.items()} or None
+
+    def learnt(self, parts: int) -> Iterator[KnownWords]:
+        """The words that are known after some parts, in the order in which they were learnt."""
+        known: list[tuple[str, dict[str, Any]]] = []
+        while len(known) < parts and not (known and known[-1][1]["afresh"]):
+            name = name_of_part(0, parts - 1 - len(known))
+            known.append((name, self.object(name, LEARNT)))
+        for name, stored in reversed(known):
+            vectors = np.array(self.array(name, TOKEN_VECTORS))
+            yield KnownWords(stored["words"], vectors, stored["afresh"])
+
+    def starts(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """Where the array of each sentence begins in those of its part."""
+        lengths = [1 if self.pooled else len(words) for words in sentences]
+        return list(accumulate(lengths, initial=0))[:-1]
+
+    def at(self, values: Array, start: int, words: int) -> Array:
+        """The array of one sentence, among those of its part."""
+        return np.asarray(values[start] if self.pooled else values[..., start : start + words, :])
+
+    def _joined(self, arrays: Sequence[Array]) -> Pieces:
+        first = arrays[0]
+        if self.pooled:
+            return Pieces((len(arrays), *first.shape), arrays)
+        *leading, _, size = first.shape
+        words = sum(array.shape[-2] for array in arrays)
+        pieces = (array[layer] for layer in np.ndindex(*leading) for array in arrays)
+        return Pieces((*leading, words, size), pieces)
+
+
+def check_output(output: str | Path, *, resume: bool = False, force: bool = False) -> None:
+    """Raise for an output that cannot be written, before anything is computed for it.
 
     Args:
         output: Its name.
-        resume: It may be there; whether it is of the same run is for `Job` to say.
+        resume: It may be there; whether it is of the same run is for `EmbeddingJob` to say.
         force: It may be there.
-        folder: It is to be a folder, not a file.
     """
     check_suffix(output)
-    target = target_of(output)
     with disk_errors(Path(output), "written"):
-        there = target.exists()
-        trash_path(parts_of(target)).exists()  # the longest name that will be needed
-    if target.is_dir() and not folder:
-        raise InputError(f"{output}: is a folder; give the name of a file")
-    if target.is_dir() and force:
-        check_replaceable(Path(os.path.realpath(target)), output, force)
-    if there and not force and not resume:
-        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
-
-
-def appeared(output: str | Path, parts: Path) -> InputError:
-    """What to raise where an output was not there when the run began."""
-    return InputError(
-        f"{output}: has appeared since the run began; what is done is in {parts}: move the other "
-        "output away, and run the same command with --resume"
-    )
+        if Path(output).is_dir():
+            raise InputError(f"{output}: is a folder; give the name of a file")
+    RunFolder.beside(output).check_output(resume=resume, force=force)
 
 
 def check_not_input(output: str | Path, source: Input) -> None:
-    """Refuse to replace what is being read, or a folder that it is in."""
+    """Raise where an output would replace what is being read, or a folder that it is in."""
     target = Path(os.path.realpath(output))
     for file in source.files:
         place = Path(os.path.realpath(file))
@@ -95,66 +293,19 @@ def check_not_input(output: str | Path, source: Input) -> None:
             same = target.exists() and target.samefile(file)
         if same:
             raise InputError(f"{output}: is the input too; choose another name for the output")
-        if place.is_relative_to(target) or place.is_relative_to(parts_of(target)):
+        if place.is_relative_to(target) or place.is_relative_to(RunFolder.beside(target).folder):
             raise InputError(
                 f"{output}: would replace the input {file}; choose another name for the output"
             )
 
 
-def check_unchanged(source: Input, before: object, parts: Path) -> None:
-    """Refuse to make an output of an input that is not what it was when the run began."""
+def check_unchanged(source: Input, before: object, run: RunFolder) -> None:
+    """Raise where an input is not what it was when the run began."""
     if source.identity() != before:
         raise InputError(
             f"{', '.join(map(str, source.files[:3]))}{', …' if len(source.files) > 3 else ''}: "
-            f"changed while it was read; what is done is in {parts}; begin anew (--force)"
+            f"changed while it was read; what is done is in {run.folder}; begin again (--force)"
         )
-
-
-def resume_hint(parts: Path, done: str = "what is done is") -> str:
-    """What to tell where a run was cut short."""
-    if os.path.exists(parts):
-        return f"{done} in {parts}; to go on, run the same command with --resume"
-    return "nothing was done yet; to begin anew, run the same command"
-
-
-MADE_BY = "run"
-"""Where the description of an output has what tells its run from others."""
-FACTS = ("input", "model", "state", "precision", "layers", "pool", "dtype")
-"""What makes a run the same, beside how it is written; not where it is computed."""
-
-
-def run_of(facts: Mapping[str, Any], settings: VectorSettings) -> str:
-    """What tells a run from others."""
-    same = {name: facts[name] for name in FACTS}
-    written = {"compression": settings.compression, "sentences": settings.keep_sentences}
-    return hashlib.sha256(json.dumps({**same, **written}, sort_keys=True).encode()).hexdigest()
-
-
-def is_made_by(run: str, target: Path) -> bool:
-    """Whether an output is the whole one of a run."""
-    try:
-        with open_vectors(target) as vectors:
-            return vectors.description.get(MADE_BY) == run
-    except ElmoError:
-        return False
-
-
-def whole_before(output: str | Path, source: Input, run: str) -> Summary | None:
-    """What is to be told of an output that this run has made before; None if it is not there.
-
-    One of another run is refused.
-    """
-    target = target_of(output)
-    if not target.exists() or parts_of(target).exists():
-        return None
-    if source.streamed or not is_made_by(run, target):
-        why = "nothing can tell whether from the same text" if source.streamed else "of another run"
-        raise InputError(
-            f"{output}: is there already, and {why}; choose another name, or force it (--force)"
-        )
-    empty_trash(parts_of(target))  # all that a kill can have left to do
-    with open_vectors(target) as vectors:
-        return Summary(str(output), sentences=len(vectors), already_finished=True)
 
 
 class EmbeddingJob:
@@ -165,18 +316,16 @@ class EmbeddingJob:
         source: The sentences.
         output: The name of what is made.
         settings: What to make of each sentence.
-        resume: Go on with a run of the same input, model and settings that was cut short.
+        resume: Resume a run of the same input, model and settings that was cut short.
         force: Replace the output, or what is left of another run.
-        elsewhere: What the vectors depend on where other processes compute them, in the place of
-            what they depend on here. The output is a folder then.
+        engine: What computes, and what of it the vectors depend on.
 
     Attributes:
         settings: Those given, with what the output will remember.
         computer: Makes the arrays.
-        facts: What the vectors depend on; a run is resumed only with the same.
-        target: Where the output will be.
-        spool: Where parts are kept until then.
-        published: Whether the output is whole.
+        identity: What the vectors depend on; a run is resumed only with the same.
+        folder: Where the work is until the output is complete.
+        parts: What is done of it.
     """
 
     def __init__(
@@ -188,81 +337,92 @@ class EmbeddingJob:
         *,
         resume: bool,
         force: bool,
-        elsewhere: Mapping[str, Any] | None = None,
+        engine: Mapping[str, Any],
     ) -> None:
         self.embedder = embedder
         self.source = source
         self.output = output
         self.resume = resume
         self.force = force
-        self.published = False
-        self._is_folder = elsewhere is not None
-        check_output(output, resume=resume, force=force, folder=self._is_folder)
+        check_output(output, resume=resume, force=force)
         check_compression(output, settings.compression)
         check_not_input(output, source)
         layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
         self.computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
-        self.facts = facts_of(embedder, source, settings, elsewhere)
-        self.settings = described(settings, embedder, self.facts)
-        self.target = target_of(output)
-        if elsewhere is not None:  # where the working folder may be another
-            self.target = Path(os.path.abspath(self.target))
-        self.spool = Spool(self.target, self.facts, pooled=settings.pooled)
+        self.identity = identity_of(embedder, source, settings, engine)
+        self.settings = described(settings, embedder, self.identity)
+        self.folder = RunFolder.beside(output)
+        self.parts = SentenceParts(self.folder.folder.absolute(), pooled=settings.pooled)
 
-    @property
-    def run(self) -> str:
-        """What tells this run from others."""
-        return run_of(self.facts, self.settings)
+    def finished_before(self) -> Summary | None:
+        """What to tell where a run that is to be resumed has nothing left to do.
 
-    def whole_before(self) -> Summary | None:
-        """What is to be told where a run that is to go on has nothing left to do."""
-        if not self.resume or self.force:
+        None where it has; an output of another run is an error.
+        """
+        target = self.folder.output
+        assert target is not None
+        if not self.resume or self.force or not target.exists() or self.folder.folder.exists():
             return None
-        return whole_before(self.output, self.source, self.run)
+        if self.source.streamed or not self.is_made(target):
+            why = "of another run"
+            if self.source.streamed:
+                why = "nothing can tell whether from the same text"
+            raise InputError(
+                f"{self.output}: is there already, and {why}; choose another name, or force it "
+                "(--force)"
+            )
+        self.folder.remove_leftovers()  # all that a kill can have left to do
+        with open_vectors(target) as vectors:
+            return Summary(str(self.output), sentences=len(vectors), already_finished=True)
 
-    def begin(self) -> Finished:
-        """Find what is finished, or begin anew; to be called when the spool is claimed."""
+    def begin(self) -> None:
+        """Find what is finished, or begin again; to be called when the folder is claimed."""
         # Again, since another process may have finished it before the folder was free.
-        resume = self.resume and self.spool.holds_work()
-        check_output(self.output, resume=resume, force=self.force, folder=self._is_folder)
-        finished = self.spool.begin(resume=self.resume, force=self.force)
+        resume = self.resume and self.folder.holds_work()
+        check_output(self.output, resume=resume, force=self.force)
+        self.folder.begin(self.identity, resume=self.resume, force=self.force)
         self.check_free()
-        return finished
+
+    def publish(self, tally: Tally) -> None:
+        """Make the output of the parts, and remove them."""
+        self.check_publishable()
+        write_vectors(self.output, self._items(tally), self.settings)
+        self.folder.publish()
 
     def check_publishable(self) -> None:
-        """Refuse an output of an input that has changed, or in the place of somebody else's."""
-        check_unchanged(self.source, self.facts["input"], self.spool.folder)
+        """Raise for an input that has changed, or where somebody else's output is."""
+        check_unchanged(self.source, self.identity["input"], self.folder)
         self.check_free()
 
     def check_free(self) -> None:
-        """Refuse to replace an output that was not there when the run began."""
-        if self.target.exists() and not (
-            self.spool.replaces() or is_made_by(self.run, self.target)
-        ):
-            raise appeared(self.output, self.spool.folder)
+        """Raise where an output would be replaced that was not there when the run began."""
+        assert self.folder.output is not None
+        if not self.is_made(self.folder.output):
+            self.folder.check_free()
 
-    def publish_done(self) -> None:
-        """The output is whole: what was kept for it goes."""
-        self.published = True
-        self.spool.remove()
+    def is_made(self, target: Path) -> bool:
+        """Whether the complete output of this run is there."""
+        try:
+            with open_vectors(target) as vectors:
+                return vectors.description.get(MADE_BY) == run_of(self.identity, self.settings)
+        except ElmoError:
+            return False
 
-    def resume_hint(self, done: str = "what is done is") -> str:
-        """What to tell where the run was cut short."""
-        if self.published:
-            return f"{self.output} is whole"
-        return resume_hint(self.spool.folder, done)
+    def _items(self, tally: Tally) -> Iterator[Item]:
+        """Every sentence with its array; reports how many of them are in the output."""
+        for number, item in enumerate(self.parts.items(), start=1):
+            yield item
+            if number % ITEMS_BETWEEN_REPORTS == 0:
+                tally.tell(written=number)
+        self.check_publishable()  # again, since writing takes its time
 
 
-def facts_of(
-    embedder: Embedder,
-    source: Input,
-    settings: VectorSettings,
-    elsewhere: Mapping[str, Any] | None = None,
+def identity_of(
+    embedder: Embedder, source: Input, settings: VectorSettings, engine: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the vectors depend on; `elsewhere` stands in the place of what they depend on here."""
-    here = {"engine": "local", "threads": torch.get_num_threads()}
+    """What the vectors depend on."""
     return {
-        **(here if elsewhere is None else elsewhere),
+        **engine,
         "device": embedder.device.type,
         "input": source.identity(),
         "model": embedder.fingerprint(),
@@ -274,28 +434,25 @@ def facts_of(
     }
 
 
+def run_of(identity: Mapping[str, Any], settings: VectorSettings) -> str:
+    """What tells a run from others."""
+    same = {name: identity[name] for name in SAME}
+    written = {"compression": settings.compression, "sentences": settings.keep_sentences}
+    return hashlib.sha256(json.dumps({**same, **written}, sort_keys=True).encode()).hexdigest()
+
+
 def described(
-    settings: VectorSettings, embedder: Embedder, facts: Mapping[str, Any]
+    settings: VectorSettings, embedder: Embedder, identity: Mapping[str, Any]
 ) -> VectorSettings:
     """The settings, with what an output remembers of how it was made."""
     description = {
         "layers": settings.layers,
         "pool": settings.pool,
         "state": embedder.state,
-        "model": facts["model"],
-        MADE_BY: run_of(facts, settings),
+        "model": identity["model"],
+        MADE_BY: run_of(identity, settings),
     }
     return replace(settings, description=description)
-
-
-TOKENS_PER_PART = 32768
-"""Enough sentences of each length for full batches. A crash costs two parts at most: the one
-that waits to be written, and the one that is computed."""
-BYTES_PER_PART = 64 << 20
-"""Bounds the memory of a part where vectors are large."""
-OPEN_PARTS = 16
-ITEMS_BETWEEN_REPORTS = 1000
-NOTHING_KNOWN = KnownWords([], np.empty((0, 0), dtype=np.float32), afresh=True)
 
 
 def embed_files(
@@ -314,60 +471,30 @@ def embed_files(
     Args:
         embedder: The model.
         source: The sentences; `bulk.inputs.open_input` makes it.
-        output: The file. It appears when it is whole; until then, what is done is beside it.
+        output: The file. It appears when it is complete; until then, what is done is beside it.
         settings: What to make of each sentence.
-        resume: Go on with a run of the same input, model and settings that was cut short.
+        resume: Resume a run of the same input, model and settings that was cut short.
         force: Replace the output, or what is left of another run.
         report: Told how far the work is, after every batch.
         threads: To compute with, for the time of the run. None for what torch has; on resuming,
             for what the run has had.
     """
-    settings = settings or VectorSettings()
     if threads is None and resume and not force:
-        threads = threads_before(target_of(output))
+        threads = RunFolder.beside(output).record().get("identity", {}).get("threads")
     with computing_with(threads):
-        return run_job(embedder, source, output, settings, report, resume=resume, force=force)
-
-
-def run_job(
-    embedder: Embedder,
-    source: Input,
-    output: str | Path,
-    settings: VectorSettings,
-    report: Report | None,
-    *,
-    resume: bool,
-    force: bool,
-) -> Summary:
-    """Do what is left to do of a run; say how to go on where it is cut short."""
-    job = EmbeddingJob(embedder, source, output, settings, resume=resume, force=force)
-    if whole := job.whole_before():
-        return whole
-    started = time.perf_counter()
-    try:
-        with job.spool.claimed():
-            run = Run(job, job.begin(), report)
-            parts = run.compute()
-            job.check_publishable()
-            write_vectors(output, run.assembled(parts), job.settings)
-            run.close()
-            job.publish_done()
-    except KeyboardInterrupt:
-        raise StoppedError(f"stopped; {job.resume_hint()}") from None
-    except DiskError as error:
-        refused = isinstance(error.__cause__, OSError | sqlite3.Error)
-        if refused and os.path.exists(job.spool.folder):
-            raise DiskError(f"{error}; {job.resume_hint()}") from error
-        raise
-    seconds = time.perf_counter() - started
-    return Summary.of(
-        output,
-        run.totals,
-        run.words_here,
-        seconds,
-        peak_memory(),
-        longest_whole=job.computer.longest,
-    )
+        engine = {"engine": "local", "threads": torch.get_num_threads()}
+        settings = settings or VectorSettings()
+        job = EmbeddingJob(
+            embedder, source, output, settings, resume=resume, force=force, engine=engine
+        )
+        if before := job.finished_before():
+            return before
+        with job.folder.claimed():
+            job.begin()
+            run = Run(job, report)
+            run.compute()
+            job.publish(run.tally)
+    return Summary.of(output, run.tally, peak_memory(), longest_whole=job.computer.longest)
 
 
 class Run:
@@ -375,141 +502,90 @@ class Run:
 
     Args:
         job: What is made of what.
-        finished: What was done before.
         report: Told how far the work is.
     """
 
-    def __init__(self, job: EmbeddingJob, finished: Finished, report: Report | None) -> None:
-        self.job = job
+    def __init__(self, job: EmbeddingJob, report: Report | None) -> None:
         self.embedder = job.embedder
         self.computer = job.computer
-        self.spool = job.spool
+        self.parts = job.parts
         self.source = job.source
-        self.finished = finished
-        self.report = report
-        self.totals = Counter(finished.totals)
-        self.words_here = 0
-        self._in_part = Counter[str]()  # what is computed of the part under way
-        self._part_end = self._part_words = 0
-        self.computer.progress = self.tell_batch
-        self._started = time.perf_counter()
-        self._position = finished.position
+        self.finished = job.parts.finished()
+        self.tally = Tally(
+            job.source.position()[1],
+            self.finished.totals,
+            self.finished.position,
+            report,
+            lambda: job.embedder.cache_hit_rate,
+        )
+        self.computer.progress = self.tally.end_batch
         self._carries = self.embedder.state == "carry"
         # Parts that repeated sentences are in stay open for a while.
-        self._values = lru_cache(OPEN_PARTS)(self.spool.values)
-        self._pending: Future[None] | None = None
-        self._id_kind: type | None = None
+        self._values = lru_cache(OPEN_PARTS)(
+            lambda number: self.parts.array(name_of_part(0, number), VALUES)
+        )
+        self._pending: Future[Any] | None = None
 
-    def compute(self) -> int:
-        """Compute and keep all parts that are missing; give how many there are in all."""
-        count = self.finished.parts
-        self.restore(count)
+    def compute(self) -> None:
+        """Compute and store all parts that are missing."""
+        self.restore(self.finished.parts)
         parts = prefetch(cut(self.source, self.finished, tokens_per_part(self.computer)))
         with (
             closing(parts),  # type: ignore[type-var]
-            closing(Seen(self.spool.folder, count)) as seen,
+            closing(Seen(self.parts.folder, self.finished.parts)) as seen,
             ThreadPoolExecutor(1, "write") as writer,
         ):
             for part in parts:
                 self.compute_part(part, seen, writer)
-                count += 1
             self.wait()
-        return count
+        self._values.cache_clear()
 
     def compute_part(self, part: Part, seen: Seen, writer: ThreadPoolExecutor) -> None:
-        """Compute one part, and have it written; its arrays are let go when they are."""
+        """Compute one part, to be written while the next is computed; no more than one waits."""
         before = self.embedder.words_known()
-        self._part_end = part.position
-        self._part_words = sum(len(record.words) for record in part.records)
-        self.check_ids(part)
+        self.tally.begin_part(part.words, part.bytes)
         arrays = self.arrays_of(part, seen)
-        self.count(part)
-        self.keep(part, arrays, self.embedder.words_learnt(before), writer)
-        self.tell(part.position)
+        totals = totals_of(part, self.computer)
+        state = self.computer.state() if self._carries else None
+        learnt = self.embedder.words_learnt(before)
+        self.wait()
+        self._pending = writer.submit(self.parts.add, part, arrays, totals, learnt, state)
+        self.tally.end_part(totals, part.bytes)
+        self.tally.tell()
         give_back_free_memory()
-
-    def assembled(self, parts: int) -> Iterator[Item]:
-        """Every sentence with its array; reports how many of them are in the output."""
-        for number, item in enumerate(self.spool.items(parts), start=1):
-            yield item
-            if number % ITEMS_BETWEEN_REPORTS == 0:
-                self.tell(self._position, written=number)
-        self.job.check_publishable()  # again, since writing takes its time
-
-    def close(self) -> None:
-        """Let go of the parts that are still open."""
-        self._values.cache_clear()
 
     def restore(self, parts: int) -> None:
         """Know what was known after some parts, so that the next is the same to the bit."""
         self.embedder.learn_words(NOTHING_KNOWN)
-        for learnt in self.spool.learnt(parts):
+        for learnt in self.parts.learnt(parts):
             self.embedder.learn_words(learnt)
         if self._carries:
-            self.computer.restore(self.spool.state(parts - 1) if parts else None)
+            self.computer.restore(self.parts.state(name_of_part(0, parts - 1)) if parts else None)
 
     def arrays_of(self, part: Part, seen: Seen) -> list[Array]:
         """The array of each sentence: found where it was computed before, or computed."""
+        sentences = part.sentences
         if self._carries:
-            return self.computer.compute([record.words for record in part.records])
-        texts = [" ".join(record.words) for record in part.records]
+            return self.computer.compute(sentences)
+        texts = list(map(" ".join, sentences))
         found = seen.find(texts)
         if found:
             self.wait()  # until the part before can be read
-        known = [n for n, text in enumerate(texts) if text in found]
-        self.computer.skip([part.records[number].words for number in known])
+        self.computer.skip([sentences[n] for n, text in enumerate(texts) if text in found])
         new = [n for n, text in enumerate(texts) if text not in found]
-        computed = self.computer.compute([part.records[number].words for number in new])
+        computed = self.computer.compute([sentences[n] for n in new])
         arrays = dict(zip(new, computed, strict=True))
-        starts = starts_of([record.words for record in part.records], self.spool.pooled)
+        starts = self.parts.starts(sentences)
         # Before the part is written: a part that is there has its sentences in the index.
-        seen.add((texts[number], FirstComputed(part.number, starts[number])) for number in new)
+        seen.add((texts[n], FirstComputed(part.number, starts[n])) for n in new)
         return [
-            arrays[number] if number in arrays else self.read(found[text], part.records[number])
-            for number, text in enumerate(texts)
+            arrays[n] if n in arrays else self.read(found[text], len(sentences[n]))
+            for n, text in enumerate(texts)
         ]
 
-    def read(self, place: FirstComputed, record: Record) -> Array:
+    def read(self, place: FirstComputed, words: int) -> Array:
         """The array of a sentence that was computed in an earlier part."""
-        return array_at(self._values(place.part), place.start, len(record.words), self.spool.pooled)
-
-    def count(self, part: Part) -> None:
-        """Add a part to the totals."""
-        self._in_part.clear()
-        self.words_here += self._part_words
-        self.totals.update(
-            sentences=len(part.records),
-            words=self._part_words,
-            blank=sum(not record.words for record in part.records),
-        )
-        self.totals.update(self.computer.take_counts())
-
-    def check_ids(self, part: Part) -> None:
-        """Refuse ids of another kind than the first one, which Parquet could not hold."""
-        if self._id_kind is None:
-            known = self.spool.record(0)["ids"] if self.finished.parts else [part.records[0].id]
-            self._id_kind = type(known[0])
-        for record in part.records:
-            if record.id is not None and type(record.id) is not self._id_kind:
-                kinds = {str: "a text", int: "a whole number", type(None): "missing"}
-                raise InputError(
-                    f"{self.source.name_of(record.place)}, line {record.place.line}: its id is "
-                    f"{kinds[type(record.id)]}, the first one is {kinds[self._id_kind]}; let the "
-                    "column hold one kind"
-                )
-
-    def keep(
-        self,
-        part: Part,
-        arrays: Sequence[Array],
-        learnt: KnownWords,
-        writer: ThreadPoolExecutor,
-    ) -> None:
-        """Write a part while the next is computed; no more than one waits to be written."""
-        self.wait()
-        state = self.computer.state() if self._carries else None
-        totals = dict(self.totals)
-        self._pending = writer.submit(self.spool.write, part, arrays, totals, learnt, state)
+        return self.parts.at(self._values(place.part), place.start, words)
 
     def wait(self) -> None:
         """Wait until the part before is written; fail as it did."""
@@ -517,68 +593,12 @@ class Run:
             self._pending.result()
             self._pending = None
 
-    def tell_batch(self, sentences: int, words: int) -> None:
-        """Report, in the middle of a part, that some more of its sentences are computed."""
-        self._in_part.update(sentences=sentences, words=words)
-        size = self._part_end - self._position
-        share = min(1, self._in_part["words"] / max(1, self._part_words))
-        self.report_at(self._position + int(size * share))
 
-    def tell(self, position: int, written: int = 0) -> None:
-        """Report how far the work is, after a part."""
-        self._position = position
-        self.report_at(position, written)
-
-    def report_at(self, position: int, written: int = 0) -> None:
-        """Report how far the work is."""
-        if self.report is None:
-            return
-        _, size = self.source.position()
-        self.report(
-            BulkProgress(
-                sentences=self.totals["sentences"] + self._in_part["sentences"],
-                words=self.totals["words"] + self._in_part["words"],
-                words_here=self.words_here + self._in_part["words"],
-                seconds=time.perf_counter() - self._started,
-                first_position=self.finished.position,
-                position=position,
-                size=size,
-                known_words=self.embedder.cache_hit_rate,
-                written=written,
-            )
-        )
-
-
-def tokens_per_part(computer: Computer) -> int:
-    """How many tokens a part may have: fewer where a word's vectors are large."""
-    return max(1, min(TOKENS_PER_PART, BYTES_PER_PART // computer.bytes_per_word))
-
-
-def cut(source: Input, finished: Finished, tokens: int) -> Iterator[Part]:
-    """Cut an input, behind what is finished, into parts of about so many tokens.
-
-    Where it is cut depends on the text alone.
-    """
-    number, room = finished.parts, tokens
-    records: list[Record] = []
-    for record, end in behind(source, finished.end):
-        records.append(record)
-        room -= len(record.words) + 2  # a blank line takes its markers
-        if room <= 0:
-            yield Part(number, records, end, source.position()[0])
-            number, room, records = number + 1, tokens, []
-    if records:
-        yield Part(number, records, end, source.position()[0])
-
-
-def behind(source: Input, end: End | None) -> Iterator[tuple[Record, End]]:
-    """The records of an input behind an end, each with the end it makes."""
-    records = source.records(end.place if end else None)
-    done = end.taken if end else 0
-    place, taken = (end.place if end else None), 0
-    for record in records:
-        taken = taken + 1 if record.place == place else 1
-        place = record.place
-        if end is not None and place == end.place and taken <= done:
-            continue
-        yield record, End(place, taken)
+def totals_of(part: Part, computer: Computer) -> dict[str, int]:
+    """What is counted of a part that was computed just now."""
+    return {
+        "sentences": len(part.sentences),
+        "words": part.words,
+        "blank": sum(not words for words in part.sentences),
+        **computer.take_counts(),
+    }

@@ -151,14 +151,6 @@ def compare_all(
     help="How many sentences to show of each.",
 )
 @click.option("--picture", metavar="FILE", help="Draw the map as a .png or .svg file.")
-@click.option("--page", metavar="FILE", help="Write the map as an .html file to look around in.")
-@click.option(
-    "--layout",
-    type=click.Choice(["pca", "umap"]),
-    default="pca",
-    show_default=True,
-    help="What makes the map.",
-)
 @threads_option
 @JSON_OPTION
 def senses(
@@ -168,8 +160,6 @@ def senses(
     layer: str | None,
     examples: int,
     picture: str | None,
-    page: str | None,
-    layout: Any,
     as_json: bool,
 ) -> None:
     """Part the occurrences of WORD in INDEX by their vectors: one cluster for each sense.
@@ -181,40 +171,24 @@ def senses(
     \b
     Examples:
       elmo senses news.index bank
-      elmo senses news.index bank --senses 2 --picture bank.png --page bank.html
+      elmo senses news.index bank --senses 2 --picture bank.png
     """
     from elmokit.analysis.neighbours.store import read_description
-
-    read_description(index)
-    check_files(picture, page)
-    from elmokit.analysis.neighbours.index import NeighbourIndex
-    from elmokit.analysis.senses import draw_map, write_page
-
-    opened = NeighbourIndex.open(index)
-    found = opened.senses(word, layer=layer, senses=number, examples=examples, layout=layout)
-    if picture is not None:
-        draw_map(found, picture)
-    if page is not None:
-        write_page(found, page)
-    if as_json:
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
-        return
-    click.echo(described(found))
-    for path in filter(None, (picture, page)):
-        click.echo(f"the map is in {path}", err=True)
-
-
-def check_files(picture: str | None, page: str | None) -> None:
-    """Refuse names that no map can be written to, before anything is computed."""
-    from elmokit.analysis.senses import check_page_name
     from elmokit.io.pictures import check_picture_name
 
+    read_description(index)
     if picture is not None:
         check_picture_name(picture)
         check_place(picture)
-    if page is not None:
-        check_page_name(page)
-        check_place(page)
+    from elmokit.analysis.neighbours.index import NeighbourIndex
+    from elmokit.analysis.senses import draw_map
+
+    found = NeighbourIndex.open(index).senses(word, layer=layer, senses=number, examples=examples)
+    if picture is not None:
+        draw_map(found, picture)
+    click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else described(found))
+    if picture is not None and not as_json:
+        click.echo(f"the map is in {picture}", err=True)
 
 
 def described(found: Senses) -> str:

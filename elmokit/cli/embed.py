@@ -118,7 +118,7 @@ def vector_options(function: Function) -> Function:
     type=click.Choice(["local", "ray"]),
     default="local",
     show_default=True,
-    help="This machine, or the machines of a Ray cluster (OUT is then a folder of Parquet files).",
+    help="This machine, or the machines of a Ray cluster.",
 )
 @click.option("--ray-address", metavar="ADDRESS", help="The cluster. Without it: one made here.")
 @click.option("--resume", is_flag=True, help="Go on with the same command where it was cut short.")
@@ -163,7 +163,7 @@ def embed(
     settings = vector_settings(flags)
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(inputs, input_settings(flags))
-    check(output, settings, resume=resume, force=force, folder=engine == "ray")
+    check(output, settings, resume=resume, force=force)
     embedder = load_embedder(**flags, quiet=quiet)
     source = source.split_by(embedder.tokenizer.name)
     work: dict[str, Any] = {"resume": resume, "force": force}
@@ -204,14 +204,12 @@ def input_settings(flags: dict[str, Any]) -> InputSettings:
     )
 
 
-def check(
-    output: str, settings: VectorSettings, *, resume: bool, force: bool, folder: bool
-) -> None:
+def check(output: str, settings: VectorSettings, *, resume: bool, force: bool) -> None:
     """Refuse an output that cannot be written, before a model is loaded for it."""
     from elmokit.bulk.pipeline import check_output
     from elmokit.vectors.files import check_compression
 
-    check_output(output, resume=resume, force=force, folder=folder)
+    check_output(output, resume=resume, force=force)
     check_compression(output, settings.compression)
     check_place(output)
 

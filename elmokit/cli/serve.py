@@ -20,7 +20,13 @@ from elmokit.cli.options import (
     model_options,
 )
 from elmokit.errors import InputError
-from elmokit.system import SHAPES_OF_A_SERVICE, counted, give_back_large_blocks, remember_few_shapes
+from elmokit.system import (
+    SHAPES_OF_A_SERVICE,
+    counted,
+    give_back_large_blocks,
+    import_extra,
+    remember_few_shapes,
+)
 
 if TYPE_CHECKING:
     from elmokit.service.middleware import Limits
@@ -182,16 +188,8 @@ def limits_of(flags: dict[str, Any]) -> Limits:
 
 def check_installed() -> None:
     """Say what to install where the service's own packages are missing."""
-    try:
-        import fastapi
-        import httptools
-        import prometheus_client
-        import uvicorn
-    except ImportError as error:
-        raise InputError(
-            f'{error.name} is not installed; run: pip install "elmokit[service]"'
-        ) from None
-    del fastapi, httptools, prometheus_client, uvicorn
+    for name in ("fastapi", "httptools", "prometheus_client", "uvicorn"):
+        import_extra(name, "service")
 
 
 def warn_if_open(listener: socket.socket) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -17,6 +18,11 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from elmokit.errors import DiskError, FormatError, InputError
+
+PARTS = ".parts"
+"""Ends the name of the folder beside an output that holds what is done of it."""
+LEFTOVER = ".tmp-"
+"""Begins the names of what is being written, or removed; see `remove_leftovers`."""
 
 ADVICE = {
     errno.ENOSPC: "; free some space or choose another disk",
@@ -142,7 +148,7 @@ def publish_folder(temporary: Path, target: Path) -> None:
     for file in temporary.rglob("*"):
         (_sync_folder if file.is_dir() else _sync_file)(file)
     _sync_folder(temporary)
-    old = _temporary_sibling(target)
+    old = hidden_name(target)
     if os.path.exists(target):
         os.rename(target, old)
     try:
@@ -200,7 +206,27 @@ def _temporary_sibling(target: Path) -> Path:
     """
     with disk_errors(target, "written"):
         target.parent.mkdir(parents=True, exist_ok=True)
-    return target.with_name(f".tmp-{token_hex(4)}-{target.name}")
+    return hidden_name(target)
+
+
+def hidden_name(target: Path) -> Path:
+    """A free name beside `target` for what is being written or removed."""
+    return target.with_name(f"{LEFTOVER}{token_hex(4)}-{target.name}")
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes were writing or removing in a folder; all, or that of a name."""
+    for path in folder.glob(f"{LEFTOVER}????????-{'*' if name is None else glob.escape(name)}"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, by a rename first: it is complete as long as it has its name."""
+    os.rename(folder, hidden_name(folder))
+    remove_leftovers(folder.parent, folder.name)
 
 
 @contextmanager

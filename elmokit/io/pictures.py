@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from elmokit.errors import InputError
 from elmokit.io.files import write_atomically
+from elmokit.system import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,14 +19,9 @@ DOTS_PER_INCH = 150
 
 def new_figure(width: float, height: float, extra: str = "plots") -> Figure:
     """An empty figure of so many inches; `extra` is what to install where matplotlib is missing."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            f'matplotlib is not installed; run: pip install "elmokit[{extra}]"'
-        ) from error
     # Without pyplot, which would choose a window system and keep each figure alive.
-    return Figure(figsize=(width, height), layout="constrained")
+    library = import_extra("matplotlib.figure", extra)
+    return library.Figure(figsize=(width, height), layout="constrained")
 
 
 def check_picture_name(path: str | Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shutil
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
@@ -30,10 +27,13 @@ from elmokit.errors import (
 from elmokit.io.files import (
     disk_errors,
     read_object,
+    remove_folder,
+    remove_leftovers,
     sha256_of,
     write_folder_atomically,
     write_object,
 )
+from elmokit.jobs.run_folder import check_same
 
 FORMAT = "elmokit-checkpoint"
 VERSION = 1
@@ -42,8 +42,6 @@ RECORD = "state.json"
 BEST = "best"  # an empty file that marks the folder it is in
 FOLDER_NAME = re.compile(r"step-\d{9,}(-\d+|-again)?")
 LEFTOVERS = ".tmp-*-step-*"
-NAMED_DIFFERENCES = 3
-UNSET = object()
 
 
 class Checkpoint(NamedTuple):
@@ -107,8 +105,7 @@ class Checkpoints:
             best: Whether this is the best so far, to be stored until there is a better one.
         """
         record = _record(checkpoint)
-        for leftover in self.folder.glob(LEFTOVERS):  # of a process that was killed
-            shutil.rmtree(leftover, ignore_errors=True)
+        remove_leftovers(self.folder)
         earlier = [path for path in self._paths() if _step_of(path) == checkpoint.step]
         best = best or any((path / BEST).exists() for path in earlier)
         target = self._path(checkpoint.step, _order(earlier[-1])[1] + 1 if earlier else 1)
@@ -167,7 +164,8 @@ class Checkpoints:
         last = before[max(0, len(before) - (self.keep - 1)) :]
         for path in paths:
             if path not in (saved, *last, *marked[-1:]):
-                _discard(path)
+                with suppress(OSError):  # tried again at the next save: no reason to stop a run
+                    remove_folder(path)
 
 
 class _NewerVersionError(FormatError):
@@ -254,47 +252,9 @@ def _read_record(folder: Path) -> dict[str, Any]:
     return record
 
 
-def _discard(folder: Path) -> None:
-    """Remove a folder so that it is complete as long as it has its name.
-
-    What cannot be removed now is tried again at the next save: no reason to stop a run.
-    """
-    unnamed = folder.with_name(f".tmp-{token_hex(4)}-{folder.name}")
-    with suppress(OSError):
-        os.rename(folder, unnamed)
-        shutil.rmtree(unnamed)
-
-
 def fingerprint(settings: Mapping[str, Any]) -> str:
     """SHA-256 of settings, the same for the same settings in any order."""
     return hashlib.sha256(json.dumps(_as_json(settings), sort_keys=True).encode()).hexdigest()
-
-
-def check_same_settings(
-    saved: Mapping[str, Any], given: Mapping[str, Any], may_differ: Collection[str] = ()
-) -> None:
-    """Raise where settings are other than those that a checkpoint was made with.
-
-    Args:
-        saved: The settings in the checkpoint, nested as they are in the file of the run.
-        given: The settings of this run.
-        may_differ: Dotted names, "training.steps", of settings that may; "logging" stands for all
-            settings in it.
-    """
-    before, here = dict(_flat(_as_json(saved))), dict(_flat(_as_json(given)))
-    differing = [
-        f"{name} is {_shown(before, name)} in the checkpoint and {_shown(here, name)} here"
-        for name in before | here
-        if before.get(name, UNSET) != here.get(name, UNSET)
-        and not any(f"{name}.".startswith(f"{other}.") for other in may_differ)
-    ]
-    if differing:
-        more = len(differing) - NAMED_DIFFERENCES
-        raise ConfigError(
-            ", ".join(differing[:NAMED_DIFFERENCES])
-            + (f", and {more} more" if more > 0 else "")
-            + "; resume with the same settings, or choose another folder (--output)"
-        )
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -305,22 +265,6 @@ def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(
             f"values that JSON cannot hold ({error}); use texts and numbers"
         ) from error
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings as pairs of a dotted name and a value."""
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def _shown(settings: Mapping[str, Any], name: str) -> str:
-    if name not in settings:
-        return "not set"
-    text = json.dumps(settings[name], ensure_ascii=False)
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def optimiser_tensors(optimiser: Optimizer, model: nn.Module) -> dict[str, Tensor]:
@@ -353,28 +297,22 @@ def restore_optimiser(
 
 
 def newest_of_run(
-    checkpoints: Checkpoints,
-    identity: Mapping[str, Any],
-    names: Mapping[str, str],
-    may_differ: Collection[str],
+    checkpoints: Checkpoints, identity: Mapping[str, Any], may_differ: Collection[str]
 ) -> Checkpoint:
     """The newest checkpoint of a folder that has some, if it is of the same run.
 
     Args:
         checkpoints: Those of the folder.
         identity: What the run must have in common with its checkpoint, its "settings" for one.
-        names: What else of it must be equal, and what each is called in an error.
-        may_differ: Settings that need not be equal, see `check_same_settings`.
+        may_differ: Settings that need not be equal, see `check_same`.
     """
     checkpoint = checkpoints.newest()
     assert checkpoint is not None  # there was one when the folder was looked at
-    check_same_settings(checkpoint.values["settings"], identity["settings"], may_differ)
-    for name, what in names.items():
-        if checkpoint.values[name] != identity[name]:
-            raise InputError(
-                f"{checkpoints.folder}: the checkpoint is of {what}; "
-                "resume with the same, or choose another --output"
-            )
+    advice = "resume with the same, or choose another --output"
+    settings = {"settings": identity["settings"]}
+    others = {f"settings.{name}" for name in may_differ}
+    check_same(checkpoint.values, settings, checkpoints.folder, advice, others, ConfigError)
+    check_same(checkpoint.values, identity, checkpoints.folder, advice, others)
     return checkpoint
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -21,14 +20,15 @@ from elmokit.config import check_size
 from elmokit.errors import ElmoError, InputError
 from elmokit.io.fetch import Progress, cache_folder
 from elmokit.io.files import (
+    PARTS,
     disk_errors,
-    one_at_a_time,
     read_object,
     write_atomically,
     write_folder_atomically,
     write_object,
 )
 from elmokit.io.text_files import CHUNK_BYTES, Chunk, Errors, compression, read_chunks
+from elmokit.jobs.run_folder import RunFolder
 from elmokit.pretraining.prepared import (
     COUNT,
     COUNTS,
@@ -276,10 +276,11 @@ def prepare_corpus(
     if not job.target.exists():
         if processes != 1:
             check_may_start_processes()
-        with one_at_a_time(cache / f"{job.key}.lock"):
+        run = RunFolder(job.work, job.target, to_resume="run the same command")
+        with run.claimed(wait=True):
             # Another process may have prepared it while this one waited.
             if not job.target.exists():
-                _prepare(job, processes or usable_cpus())
+                _prepare(job, run, processes or usable_cpus())
     return PreparedCorpus.open(job.target)
 
 
@@ -310,7 +311,7 @@ class _Job(NamedTuple):
     @property
     def work(self) -> Path:
         """Where parts wait to be merged; other chunks would make other parts."""
-        return self.cache / f"{self.key}.parts-{CHUNK_BYTES}"
+        return self.cache / f"{self.key}{PARTS}-{CHUNK_BYTES}"
 
 
 class _Task(NamedTuple):
@@ -320,21 +321,13 @@ class _Task(NamedTuple):
     path: Path
 
 
-def _prepare(job: _Job, processes: int) -> None:
+def _prepare(job: _Job, run: RunFolder, processes: int) -> None:
     """Make the parts that are not there yet, merge them, and forget them."""
-    _remove_leftovers(job)
-    with disk_errors(job.work, "made"):
-        job.work.mkdir(exist_ok=True)
+    run.begin({"corpus": job.key}, resume=True, force=False)
     parts = _make_parts(job, processes)
     with write_folder_atomically(job.target) as folder:
         _merge(job, parts, folder)
-    shutil.rmtree(job.work, ignore_errors=True)
-
-
-def _remove_leftovers(job: _Job) -> None:
-    """Remove what a killed process was writing: a folder without a name is of no use."""
-    for folder in job.cache.glob(f".tmp-*-{job.key}"):
-        shutil.rmtree(folder, ignore_errors=True)
+    run.publish()
 
 
 def _make_parts(job: _Job, processes: int) -> list[list[CorpusPart]]:

@@ -21,7 +21,6 @@ from elmokit.formats.native import SavedModel, is_native, model_card, read_model
 from elmokit.inference.language_model import LanguageModel, check_vocabulary
 from elmokit.inference.predictions import Perplexity
 from elmokit.inference.token_vectors import check_device
-from elmokit.io.files import claim
 from elmokit.io.text_files import find_files
 from elmokit.jobs.checkpoints import (
     Checkpoint,
@@ -31,6 +30,7 @@ from elmokit.jobs.checkpoints import (
     newest_of_run,
 )
 from elmokit.jobs.metrics import METRICS, draw_curves, read_metrics
+from elmokit.jobs.run_folder import RunFolder
 from elmokit.model.bilm import BiLM
 from elmokit.model.word_encoder import WordEncoder
 from elmokit.pretraining.batches import BatchReader, SentenceReader, StreamReader, WordReader
@@ -106,13 +106,6 @@ def start_from_vectors(bilm: BiLM, vocabulary: Vocabulary, path: str) -> int:
 
 
 CURVES = "curves.png"
-LOCK = ".lock"
-IDENTITY = {
-    "corpus": "another training text",
-    "vocabulary": "another vocabulary",
-    "held_out": "another held-out text",
-}
-"""What a resumed run must share with its checkpoint, besides the settings."""
 
 
 class Result(NamedTuple):
@@ -185,7 +178,7 @@ def pretrain(
             identity_of(config, corpus, vocabulary, held_out),
             report,
         )
-        with claim(folder / LOCK) if group.leads else nullcontext():
+        with RunFolder(folder).claimed() if group.leads else nullcontext():
             if resume:
                 resume_from_checkpoint(trainer)
             elif group.leads:
@@ -379,7 +372,7 @@ def identity_of(
 
 def resume_from_checkpoint(trainer: Trainer) -> None:
     """Restore the newest checkpoint, if it is of this run."""
-    checkpoint = newest_of_run(trainer.checkpoints, trainer.identity, IDENTITY, MAY_CHANGE)
+    checkpoint = newest_of_run(trainer.checkpoints, trainer.identity, MAY_CHANGE)
     trainer.restore(checkpoint)
     trainer.note(f"resumed at step {checkpoint.step:,}")
 

@@ -15,7 +15,7 @@ import numpy as np
 from fastapi import APIRouter, Header, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from elmokit.analysis.comparison import cosine, find_occurrence, layers_of, static_cosines
+from elmokit.analysis.comparison import cosines_of, find_occurrence, layers_of
 from elmokit.analysis.neighbours.index import find_marked
 from elmokit.analysis.senses import Occurrence
 from elmokit.errors import InputError
@@ -32,6 +32,7 @@ from elmokit.service.batching import (
 from elmokit.service.middleware import RequestError, resident_bytes
 from elmokit.service.schemas import json_response
 from elmokit.service.state import CorpusIndex, Service, service_of
+from elmokit.static.vectors import unit
 from elmokit.system import counted
 
 
@@ -270,17 +271,13 @@ async def compare(request: Request, body: schemas.CompareBody) -> Response:
     check_values(service, values)
     embedded = await service.gatherer.compute(kind, words, values)
     pairs = list(combinations(range(len(occurrences)), 2))
-    places = [one[:, each.position] for one, each in zip(embedded, occurrences, strict=True)]
-    static = service.model.static
     content: dict[str, Any] = {
         "sentences": words,
         "positions": [occurrence.position for occurrence in occurrences],
         "pairs": pairs,
-        "cosines": ({} if static is None else static_cosines(static, occurrences, pairs))
-        | {
-            name: [cosine(layer(places[first]), layer(places[second])) for first, second in pairs]
-            for name, layer in layers_of(service.model.embedder)
-        },
+        "cosines": cosines_of(
+            service.model.embedder, occurrences, embedded, pairs, service.model.static
+        ),
     }
     if body.maps:
         content["maps"] = similarity_maps(service, embedded, pairs)
@@ -329,17 +326,11 @@ def similarity_maps(
     layers = layers_of(service.model.embedder)
     cells = sum(embedded[one].shape[1] * embedded[other].shape[1] for one, other in pairs)
     check_values(service, cells * len(layers))
-    unit = [{name: unit_vectors(layer(vectors)) for name, layer in layers} for vectors in embedded]
+    units = [{name: unit(layer(vectors)) for name, layer in layers} for vectors in embedded]
     return [
-        {name: (unit[one][name] @ unit[other][name].T).tolist() for name, _ in layers}
+        {name: (units[one][name] @ units[other][name].T).tolist() for name, _ in layers}
         for one, other in pairs
     ]
-
-
-def unit_vectors(vectors: Vectors) -> Vectors:
-    """Vectors (words, size) of length 1; zeros stay zeros."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
 @vector_router.post("/neighbours")

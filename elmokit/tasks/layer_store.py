@@ -22,9 +22,11 @@ from elmokit.errors import FormatError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.io.fetch import Progress
 from elmokit.io.files import (
+    LEFTOVER,
     disk_errors,
     one_at_a_time,
     read_object,
+    remove_leftovers,
     write_atomically,
     write_folder_atomically,
     write_object,
@@ -39,7 +41,6 @@ Array = NDArray[np.float32]
 FORMAT, VERSION = "elmokit-layers", 1
 RECORD, LOCK = "store.json", "lock"
 CHUNK = "layers-"
-LEFTOVER = ".tmp-"
 VALUES, SENTENCES = "values.float32", "sentences.json"
 STORED = np.dtype("<f4")
 
@@ -94,13 +95,12 @@ class ChunkFolder:
         What is not whole, a killed process left or somebody has damaged: it is removed, and its
         sentences are computed again.
         """
+        remove_leftovers(self.folder)
         for path in sorted(self.folder.iterdir()):
-            if path.name.startswith(LEFTOVER):
-                remove(path)
             if path.name.startswith(CHUNK) and path.name not in self._read:
                 chunk = self._whole_chunk(path, values_per_word)
                 if chunk is None:
-                    remove(path)
+                    shutil.rmtree(path, ignore_errors=True)
                     continue
                 self._read.add(path.name)
                 yield chunk
@@ -140,14 +140,6 @@ class ChunkFolder:
 def mapped(path: Path) -> Array:
     """A file of numbers, read where they are used; the system keeps what it has memory for."""
     return np.asarray(np.memmap(path, dtype=STORED, mode="r"))
-
-
-def remove(path: Path) -> None:
-    """Remove what is left of a folder or a file."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 VALUE_BYTES = 4

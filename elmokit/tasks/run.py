@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -17,7 +17,7 @@ from elmokit.errors import FormatError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
 from elmokit.io.fetch import cache_folder
-from elmokit.io.files import claim, disk_errors, read_object, write_atomically, write_object
+from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
 from elmokit.jobs.checkpoints import (
     LEFTOVERS,
     Checkpoint,
@@ -27,6 +27,7 @@ from elmokit.jobs.checkpoints import (
     newest_of_run,
 )
 from elmokit.jobs.metrics import METRICS, read_metrics
+from elmokit.jobs.run_folder import RunFolder
 from elmokit.system import counted
 from elmokit.tasks.config import MAY_CHANGE, FilesConfig, TaskConfig, TaskTrainingConfig
 from elmokit.tasks.examples import AnyExample, fixed_part, hold_out
@@ -284,23 +285,7 @@ def draw(result: TaskResult) -> None:
         draw_mix(result.mixes, folder / MIX, title=name)
 
 
-LOCK = ".lock"
 WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION)
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Have a folder to oneself for the time of a block; nothing is left of one that stays empty."""
-    made_here = not folder.exists()
-    with claim(folder / LOCK):
-        try:
-            yield
-        finally:
-            # What the system still holds, or what holds files, stays.
-            with suppress(OSError):
-                (folder / LOCK).unlink(missing_ok=True)
-                if made_here:
-                    folder.rmdir()
 
 
 def check_folder(folder: Path, resume: bool, force: bool) -> None:
@@ -386,16 +371,6 @@ def clear(folder: Path) -> None:
 
 Cache = Literal["memory", "disk", "none"]
 
-IDENTITY = {
-    "bilm": "another biLM, or of one in another state or precision",
-    "train": "other training data (without --dev a part is held out of them)",
-    "dev": "other dev data",
-    "static": "other static vectors",
-    "trained_words": "another set of words whose static vectors learn, to which those of --test "
-    "belong",
-}
-"""What a resumed run must share with its checkpoint, besides the settings."""
-
 
 def train_task(
     config: TaskConfig,
@@ -431,7 +406,7 @@ def train_task(
     check_choice("cache", cache, get_args(Cache))
     folder, watcher = Path(folder), watcher or Watcher()
     check_folder(folder, resume, force)
-    with claimed(folder), torch.random.fork_rng(devices=[]), ExitStack() as stack:
+    with RunFolder(folder).claimed(), torch.random.fork_rng(devices=[]), ExitStack() as stack:
         check_files([*as_list(train), *as_list(dev or []), *as_list(test or [])])
         if config.inputs.static is not None:
             check_files([config.inputs.static])
@@ -539,7 +514,7 @@ def identity_of(
 
 def newest(folder: Path, identity: dict[str, Any]) -> Checkpoint:
     """The newest checkpoint of a folder, if it is of this run."""
-    return newest_of_run(Checkpoints(folder / CHECKPOINTS), identity, IDENTITY, MAY_CHANGE)
+    return newest_of_run(Checkpoints(folder / CHECKPOINTS), identity, MAY_CHANGE)
 
 
 def is_over(checkpoint: Checkpoint, training: TaskTrainingConfig) -> bool:

@@ -6,7 +6,7 @@ writers of HDF5 and NPZ have the sentences in memory, but not the vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmokit.errors import FormatError, InputError
-from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.files import PARTS, read_object
 from elmokit.io.tables import import_pyarrow
 from elmokit.vectors.hdf5 import Hdf5Vectors, write_hdf5
 from elmokit.vectors.items import (
@@ -31,24 +31,9 @@ from elmokit.vectors.npz import NpzVectors, write_npz
 from elmokit.vectors.parquet import ParquetVectors, write_parquet
 
 CONTENTS = "_elmokit.json"
-PARTS = ".parts"
-"""Ends the name of the folder beside an output that holds what is done of it."""
 FORMAT, VERSION = "elmokit-vectors", 1
 OPEN_FILES = 4
 """Each has some groups of its rows in memory."""
-
-
-def write_contents(folder: Path, lines: Mapping[str, int], *, numbered: bool) -> None:
-    """Say that a folder is complete.
-
-    Args:
-        folder: It has all its files.
-        lines: How many lines each has, by its name, in the order of the input.
-        numbered: Whether ids are but the numbers of the lines.
-    """
-    contents = {"format": FORMAT, "version": VERSION, "numbered": numbered, "lines": dict(lines)}
-    with write_atomically(folder / CONTENTS) as temporary:
-        write_object(contents, temporary)
 
 
 def check_finished(path: PathLike) -> None:
@@ -181,7 +166,7 @@ def write_vectors(
 def open_vectors(path: PathLike) -> VectorFile:
     """Open what `write_vectors` or `allennlp elmo` wrote: items are read when asked for.
 
-    A folder of Parquet files, which the engine ray writes, is opened as one sequence.
+    A folder of Parquet files, which the engine ray wrote once, is opened as one sequence.
     """
     if Path(path).is_dir():
         return FolderVectors(path)

@@ -107,14 +107,3 @@ def test_senses_are_plain_values():
     plain = json.loads(json.dumps(find_senses("bank", sentences, positions, vectors).to_dict()))
     assert plain["senses"][0]["examples"][0] == {"words": MONEY, "position": 4}
     assert set(plain["points"][0]) == {"words", "position", "sense", "x", "y"}
-
-
-@pytest.mark.slow
-def test_umap_keeps_bundles_apart():
-    pytest.importorskip("umap", reason="umap-learn is not installed")
-    labels, sentences, positions, vectors = occurrences()
-    found = find_senses("bank", sentences, positions, vectors, layout="umap")
-    places = np.array([(point.x, point.y) for point in found.points])
-    centres = np.array([places[labels == label].mean(0) for label in (0, 1)])
-    distances = np.linalg.norm(places[:, None] - centres, axis=2)
-    assert (distances.argmin(1) == labels).all()

@@ -14,8 +14,8 @@ import pytest
 from elmo_process import start
 from small_models import small_embedder
 
-from elmokit.bulk.spool import parts_of
 from elmokit.formats.native import SavedModel, write_model
+from elmokit.jobs.run_folder import RunFolder
 from elmokit.vectors.files import read_vectors, write_vectors
 
 SENTENCES = 20_000
@@ -53,7 +53,7 @@ class Run(NamedTuple):
     @property
     def parts(self) -> int:
         """How many are kept."""
-        return len(list(parts_of(self.output).glob("part-*")))
+        return len(list(RunFolder.beside(self.output).folder.glob("part-*")))
 
     @property
     def assembling(self) -> bool:
@@ -132,7 +132,7 @@ def test_twenty_kills_change_nothing(tmp_path: Path, whole: Run, suffix: str) ->
             waiting.pop(0)
         if not waiting:
             break
-        if run.output.exists() and not parts_of(run.output).exists():
+        if run.output.exists() and not RunFolder.beside(run.output).folder.exists():
             run.output.unlink()  # it was too fast for this kill, which must land in another run
     assert not waiting
     run.finish()

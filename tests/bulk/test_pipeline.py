@@ -20,18 +20,22 @@ from small_models import small_embedder
 
 from elmokit.bulk import pipeline
 from elmokit.bulk import pipeline as job
-from elmokit.bulk import spool as spool_module
 from elmokit.bulk.compute import BulkProgress, Computer, Summary
 from elmokit.bulk.inputs import Input, InputSettings, open_input
-from elmokit.bulk.pipeline import VectorSettings, embed_files
-from elmokit.bulk.spool import Part, Spool, parts_of
+from elmokit.bulk.pipeline import Part, SentenceParts, VectorSettings, embed_files
 from elmokit.errors import DiskError, InputError, StoppedError
 from elmokit.formats.mixes import write_mix
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.lookup import CachedEmbedder
+from elmokit.jobs.run_folder import RunFolder
 from elmokit.model.scalar_mix import ScalarMix
 from elmokit.vectors.files import open_vectors
 from elmokit.vectors.hdf5 import DeferredErrorFile
+
+
+def parts_of(output: Path) -> Path:
+    return RunFolder.beside(output).folder
+
 
 FORMATS = [".h5", ".npz", ".jsonl", ".parquet"]
 WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "crane", "한국어", "naïve"]
@@ -131,16 +135,16 @@ class Crash(Exception):
 
 def crash_at(number: int, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
     """Fail at a part, before or after it is written."""
-    write = Spool.write
+    write = SentenceParts.add
 
-    def failing(self: Spool, part: Part, *arguments: Any) -> None:
+    def failing(self: SentenceParts, part: Part, *arguments: Any) -> None:
         if part.number == number and not after:
             raise Crash
         write(self, part, *arguments)
         if part.number == number:
             raise Crash
 
-    monkeypatch.setattr(Spool, "write", failing)
+    monkeypatch.setattr(SentenceParts, "add", failing)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry"])
@@ -326,7 +330,7 @@ def test_resuming_another_run_is_refused(
     if "text" in change:
         text.write_text(change["text"])
     embedder = small_embedder(change.get("seed", 0), state=change.get("state", "zero"))
-    with pytest.raises(InputError, match=f"was begun with other {name}"):
+    with pytest.raises(InputError, match=rf"is of another run \({name}\b"):
         embed_files(embedder, source_of(text), output, change.get("settings"), resume=True)
 
 
@@ -339,7 +343,7 @@ def test_a_resumed_run_takes_the_number_of_threads_it_was_begun_with(
         crash_at(1, patch, after=True)
         with pytest.raises(Crash):
             embed_files(small_embedder(), source_of(text), output, threads=before + 1)
-    with pytest.raises(InputError, match=f"other threads .was {before + 1}, is {before}"):
+    with pytest.raises(InputError, match=f"threads was {before + 1}, is {before}"):
         embed_files(small_embedder(), source_of(text), output, resume=True, threads=before)
     embed_files(
         small_embedder(),
@@ -474,9 +478,11 @@ def test_a_full_disk_stops_cleanly_and_the_run_goes_on(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, before)
     last = len(list(tmp_path.glob("out.npz.parts/part-*")))
     assert last > 1
-    assert str(error.value).startswith(f"{parts_of(output)}/part-{last:08d}: cannot be written ([")
+    assert str(error.value).startswith(
+        f"{parts_of(output)}/part-00000-{last:08d}: cannot be written (["
+    )
     assert "free some space" in str(error.value)
-    assert str(error.value).endswith("to go on, run the same command with --resume")
+    assert str(error.value).endswith("to resume, run the same command with --resume")
     assert not output.exists()
     summary = embed_files(small_embedder(), source_of(text), output, resume=True)
     assert summary.sentences == 81
@@ -535,12 +541,12 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_while_parts_are_removed_says_that_the_output_is_whole(
+def test_ctrl_c_while_parts_are_removed_says_that_the_output_is_complete(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "out.npz"
-    monkeypatch.setattr(spool_module, "empty_trash", interrupt)
-    with pytest.raises(StoppedError, match=r"stopped; .*out\.npz is whole$"):
+    monkeypatch.setattr("elmokit.io.files.remove_leftovers", interrupt)
+    with pytest.raises(StoppedError, match=r"stopped; .*out\.npz is complete$"):
         embed_files(small_embedder(), source_of(text), output)
     monkeypatch.undo()
     assert embed_files(small_embedder(), source_of(text), output, resume=True).already_finished
@@ -569,13 +575,13 @@ def test_single_ids_may_be_missing(tmp_path: Path, suffix: str) -> None:
 def test_an_output_that_another_process_has_just_finished_is_kept(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output, claimed = tmp_path / "out.npz", Spool.claimed
+    output, claimed = tmp_path / "out.npz", RunFolder.claimed
 
-    def finished_first(self: Spool) -> Any:
+    def finished_first(self: RunFolder) -> Any:
         output.write_text("of another")
         return claimed(self)
 
-    monkeypatch.setattr(Spool, "claimed", finished_first)
+    monkeypatch.setattr(RunFolder, "claimed", finished_first)
     for resume in (False, True):
         with pytest.raises(InputError, match=r"out\.npz: is (there|whole) already"):
             embed_files(small_embedder(), source_of(text), output, resume=resume)

@@ -188,7 +188,7 @@ def test_a_terminated_run_says_how_to_go_on(model, tmp_path):
     process.terminate()
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "to go on, run the same command with --resume" in err
+    assert "to resume, run the same command with --resume" in err
     assert [path.name for path in folder.iterdir()] == ["x.h5.parts"]
 
 

@@ -107,7 +107,7 @@ def test_another_model_is_not_resumed(elmo: Elmo, model: str, text: str, tmp_pat
     assert elmo("finetune", model, text, "-o", "mine")[0] == 0
     other = train(small_run(tmp_path / "other", {"model.cell_size": 16})).model
     message = fails(elmo, str(other), text, "-o", "mine", "--resume")
-    assert "model.cell_size is 12 in the checkpoint and 16 here" in message
+    assert "model.cell_size was 12, is 16" in message
 
 
 def test_number_that_cannot_work_is_wrong_usage(elmo: Elmo, model: str, text: str) -> None:

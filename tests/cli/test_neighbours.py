@@ -139,17 +139,16 @@ def test_a_question_is_split_as_the_corpus_was(elmo, folder):
 
 
 def test_senses_are_shown_with_examples_and_drawn(elmo, folder, index):
-    picture, page = folder / "bank.png", folder / "bank.html"
+    picture = folder / "bank.png"
     code, out, error = elmo(
         "senses", str(index), "bank", "--senses", "2", "--examples", "1",
-        "--picture", str(picture), "--page", str(page),
+        "--picture", str(picture),
     )  # fmt: skip
     assert code == 0, error
     assert out.startswith("bank: ")
     assert out.count("\nsense ") == 2
     assert sum("*bank*" in line for line in out.splitlines()) == 2
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in page.read_text(encoding="utf-8")
 
 
 def test_senses_are_json_on_demand(elmo, index):
@@ -166,7 +165,6 @@ def test_senses_are_json_on_demand(elmo, index):
         (["bnak"], "'bnak' does not occur in it; near forms are bank"),
         (["bank", "--senses", "900"], "too few for 900 senses"),
         (["bank", "--picture", "bank.gif"], "give a name that ends so"),
-        (["bank", "--page", "bank.png"], "give a name that ends in .html"),
     ],
 )
 def test_senses_that_cannot_be_are_one_line(elmo, index, arguments, message):

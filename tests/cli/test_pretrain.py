@@ -273,7 +273,7 @@ def test_resuming_goes_on_or_says_why_not(elmo: Elmo, tmp_path: Path) -> None:
     assert elmo(*arguments)[0] == 0
     assert "already holds a run; go on with --resume" in fails(elmo, *arguments)
     message = fails(elmo, *arguments, "--resume", "--set", "model.cell_size=16")
-    assert "model.cell_size is 12 in the checkpoint and 16 here" in message
+    assert "model.cell_size was 12, is 16" in message
     _, out, err = elmo(*arguments, "--resume", "--set", "training.steps=14", "--json")
     assert json.loads(out)["steps"] == 14
     assert "resumed at step 12\n" in err

@@ -17,7 +17,7 @@ import torch
 from elmokit.errors import ConfigError, DiskError, ElmoError, ElmoWarning, FormatError, InputError
 from elmokit.io.files import read_object
 from elmokit.jobs import checkpoints as module
-from elmokit.jobs.checkpoints import Checkpoint, Checkpoints, check_same_settings, fingerprint
+from elmokit.jobs.checkpoints import Checkpoint, Checkpoints, fingerprint, newest_of_run
 
 ROOT = Path(module.__file__).parents[2]
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8)
@@ -626,51 +626,30 @@ def test_fingerprint_depends_on_the_settings_and_not_on_their_order() -> None:
     assert len(fingerprint(SETTINGS)) == 64
 
 
-def test_same_settings_are_accepted() -> None:
-    check_same_settings(json.loads(json.dumps(SETTINGS)), SETTINGS)
+@pytest.fixture
+def of_a_run(tmp_path: Path) -> Checkpoints:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Checkpoint(3, {}, {"settings": SETTINGS, "corpus": "a", "progress": 7}))
+    return checkpoints
 
 
-def test_setting_that_differs_is_named_with_both_values_and_what_to_do() -> None:
+def test_checkpoint_of_the_same_run_is_read(of_a_run: Checkpoints) -> None:
+    identity = {"settings": changed("training.steps", 200), "corpus": "a"}
+    for may_differ in (["training.steps"], ["training"]):
+        assert newest_of_run(of_a_run, identity, may_differ).step == 3
+
+
+def test_setting_that_differs_is_named_with_both_values(
+    of_a_run: Checkpoints,
+) -> None:
+    identity = {"settings": changed("training.rows", 128), "corpus": "b"}
     with pytest.raises(ConfigError) as error:
-        check_same_settings(SETTINGS, changed("training.rows", 128))
-
-    assert one_line(error) == (
-        "training.rows is 64 in the checkpoint and 128 here; "
-        "resume with the same settings, or choose another folder (--output)"
+        newest_of_run(of_a_run, identity, ["training.row", "rows"])
+    assert one_line(error).startswith(
+        f"{of_a_run.folder}: is of another run (settings.training.rows was 64, is 128); "
     )
 
 
-def test_setting_that_only_one_side_has_is_named() -> None:
-    more = changed("training.dropout", 0.1)
-
-    with pytest.raises(ConfigError, match=r"dropout is not set in the checkpoint and 0\.1 here"):
-        check_same_settings(SETTINGS, more)
-    with pytest.raises(ConfigError, match=r"dropout is 0\.1 in the checkpoint and not set here"):
-        check_same_settings(more, SETTINGS)
-
-
-def test_only_the_first_of_many_differences_are_named() -> None:
-    saved_settings = {"model": {f"size_{number}": 1 for number in range(5)}}
-    given = {"model": {f"size_{number}": 2 for number in range(5)}}
-
-    with pytest.raises(ConfigError, match=r"size_2 is 1 .* here, and 2 more; ") as error:
-        check_same_settings(saved_settings, given)
-
-    assert "size_3" not in one_line(error)
-
-
-def test_long_value_is_shortened() -> None:
-    with pytest.raises(ConfigError) as error:
-        check_same_settings({"files": ["corpus.txt"] * 100}, {"files": []})
-
-    assert len(one_line(error)) < 250
-
-
-@pytest.mark.parametrize("may_differ", [["training.steps"], ["training"]])
-def test_setting_that_may_differ_is_not_compared(may_differ: list[str]) -> None:
-    longer = changed("training.steps", 200)
-
-    check_same_settings(SETTINGS, longer, may_differ)
-
-    with pytest.raises(ConfigError, match=r"training\.steps"):
-        check_same_settings(SETTINGS, longer, ["training.step", "steps"])
+def test_checkpoint_of_another_text_is_refused(of_a_run: Checkpoints) -> None:
+    with pytest.raises(InputError, match=r"\(corpus was a, is b\)"):
+        newest_of_run(of_a_run, {"settings": SETTINGS, "corpus": "b"}, [])

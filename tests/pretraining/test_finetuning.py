@@ -182,7 +182,7 @@ def test_a_resumed_run_ends_as_if_it_had_not_been_stopped(tmp_path: Path, models
 def test_another_number_of_new_words_is_not_resumed(tmp_path: Path, models: Models) -> None:
     saved = models("characters")
     train_on(tmp_path, saved, new_words=2)
-    with pytest.raises(InputError, match="the checkpoint is of another vocabulary"):
+    with pytest.raises(InputError, match=r"vocabulary is another"):
         train_on(tmp_path, saved, new_words=1, resume=True)
 
 

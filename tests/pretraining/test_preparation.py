@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.errors import DiskError, FormatError, InputError, StoppedError
 from elmokit.pretraining import corpus as hashes
 from elmokit.pretraining import corpus as merging
 from elmokit.pretraining import corpus as preparation
@@ -192,7 +192,7 @@ def test_preparation_goes_on_after_what_a_killed_one_has_done(tmp_path, monkeypa
         made.append(path.name)
 
     monkeypatch.setattr(preparation, "write_part", die_at_the_fifth)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StoppedError, match=r"parts-16; to resume, run the same command$"):
         prepare(files, tmp_path / "cache")
     before = made.copy()
     made += [""]  # the next one does not die
@@ -214,7 +214,7 @@ def test_preparation_cut_off_in_merging_keeps_its_parts(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(preparation, "merge_parts", die)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StoppedError, match=r"parts-16; to resume, run the same command$"):
         prepare(files, tmp_path / "cache")
     monkeypatch.setattr(preparation, "merge_parts", merge_parts)
     monkeypatch.setattr(preparation, "write_part", None)
@@ -224,7 +224,7 @@ def test_preparation_cut_off_in_merging_keeps_its_parts(tmp_path, monkeypatch):
 def test_half_made_folder_of_a_killed_process_is_removed(tmp_path):
     files = write_files(tmp_path, TEXT)
     corpus = prepare(files, tmp_path / "cache")
-    left = corpus.folder.rename(corpus.folder.with_name(f".tmp-0-{corpus.key}"))
+    left = corpus.folder.rename(corpus.folder.with_name(f".tmp-01234567-{corpus.key}"))
     prepare(files, tmp_path / "cache")
     assert not left.exists()
 

@@ -55,7 +55,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
 def test_a_run_is_not_resumed_with_another_held_out_text(tmp_path: Path) -> None:
     train(small_run(tmp_path, held_out(tmp_path) | {"training.steps": 4}))
     for other in ({}, held_out(tmp_path, seed=6)):
-        with pytest.raises(InputError, match="of another held-out text"):
+        with pytest.raises(InputError, match=r"\(held_out is another"):
             train(small_run(tmp_path, other | {"training.steps": 8}), resume=True)
 
 

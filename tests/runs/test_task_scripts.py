@@ -125,7 +125,7 @@ def test_what_cannot_go_on_keeps_where_it_was_made(
     trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refusing(config: TaskConfig, folder: Path, **arguments: Any) -> None:
-        raise InputError("the checkpoint is of other training data")
+        raise InputError("(train is another)")
 
     task_runs.run_seeds("sick", "ELMo", {"training.epochs": 5}, (1,))
     folder = trainings.asked[0][1]
@@ -178,7 +178,7 @@ def test_a_run_that_was_stopped_goes_on_unless_its_settings_were_others(
     def refusing(config: TaskConfig, folder: Path, **arguments: Any) -> None:
         trainings(config, folder, **arguments)
         if arguments["resume"] and config.network.hidden == 7:
-            raise ConfigError("network.hidden is 100 in the checkpoint and 7 here")
+            raise ConfigError("network.hidden was 100, is 7")
 
     monkeypatch.setattr(task_runs, "train_task", refusing)
     for seed, settings in ((1, {}), (2, {"network.hidden": 7})):

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from small_services import running, small_served_model
 
-from elmokit.service.application import create_application
 from elmokit.service.middleware import Limits
+from elmokit.service.server import create_application
 from elmokit.service.state import ServedModel, Service
 
 

@@ -5,8 +5,8 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode, checks
 
-from elmokit.service.application import create_application
 from elmokit.service.middleware import Limits
+from elmokit.service.server import create_application
 from elmokit.service.state import Service
 
 CHECKS = (

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from elmokit.service import state
-from elmokit.service.application import create_application
 from elmokit.service.middleware import LOGGER, JsonLines, Limits
+from elmokit.service.server import create_application
 from elmokit.service.state import Service
 
 SECRET = "xylophone-of-mine"

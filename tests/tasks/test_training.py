@@ -294,12 +294,12 @@ def test_the_layers_of_training_data_are_not_computed_again_for_a_finished_run(
 def test_what_is_resumed_must_be_the_same_run(tmp_path: Path) -> None:
     train(tmp_path, "spam", SHORT)
 
-    with pytest.raises(ConfigError, match=r"network.hidden is 12 in the checkpoint and 13 here"):
+    with pytest.raises(ConfigError, match=r"network.hidden was 12, is 13"):
         train(tmp_path, "spam", SHORT | {"network.hidden": 13}, resume=True)
-    with pytest.raises(InputError, match="the checkpoint is of another biLM"):
+    with pytest.raises(InputError, match=r"bilm\.model is another"):
         train(tmp_path, "spam", SHORT, bilm=embedder(7), resume=True)
     other = write_examples(tmp_path, "spam", "test")
-    with pytest.raises(InputError, match="the checkpoint is of other training data"):
+    with pytest.raises(InputError, match=r"\(train is another"):
         train(tmp_path, "spam", SHORT, train=other, resume=True)
 
 
@@ -326,7 +326,7 @@ def test_what_is_resumed_must_have_the_same_static_vectors(tmp_path: Path) -> No
     same_words = write_vectors(tmp_path / "other.txt", PLAIN_WORDS, scale=2.0)
     train(tmp_path, "spam", with_static(first), bilm=None)
 
-    with pytest.raises(InputError, match="the checkpoint is of other static vectors"):
+    with pytest.raises(InputError, match=r"\(static is another"):
         train(tmp_path, "spam", with_static(same_words), bilm=None, resume=True)
     train(tmp_path, "spam", with_static(first), bilm=None, resume=True)
 
@@ -341,7 +341,7 @@ def test_words_of_the_test_file_matter_only_where_their_vectors_learn(
     train(tmp_path, "spam", settings, bilm=None, test=tmp_path / "test.csv")
 
     if trainable:
-        with pytest.raises(InputError, match="to which those of --test belong"):
+        with pytest.raises(InputError, match="trained_words is another"):
             train(tmp_path, "spam", settings, bilm=None, resume=True)
     else:
         assert train(tmp_path, "spam", settings, bilm=None, resume=True).test is None
@@ -352,7 +352,7 @@ def test_what_is_resumed_must_read_with_the_same_state_and_precision(tmp_path: P
     train(tmp_path, "spam", settings)
     for manner in ({"state": "warm"}, {"precision": "fast"}):
         other = Embedder(lively_bilm(), tokenizer="default", **manner)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="biLM, or of one in another state or precision"):
+        with pytest.raises(InputError, match=r"\(bilm\.(state|precision) was"):
             train(tmp_path, "spam", settings, bilm=other, resume=True)
 
 

@@ -15,9 +15,10 @@ from elmokit.inference.lookup import CachedEmbedder
 from elmokit.vectors import files as vectors_folder
 from elmokit.vectors.files import (
     CONTENTS,
+    FORMAT,
+    VERSION,
     open_vectors,
     read_vectors,
-    write_contents,
     write_vectors,
 )
 
@@ -36,7 +37,8 @@ def write_folder(folder: Path, *, numbered: bool = True) -> Path:
         items = [(["word", str(n)], np.full((2, 2), n), n) for n in numbers]
         write_vectors(folder / name, items, description={"layers": "top", "pool": "none"})
         number += count
-    write_contents(folder, SIZES, numbered=numbered)
+    contents = {"format": FORMAT, "version": VERSION, "numbered": numbered, "lines": SIZES}
+    (folder / CONTENTS).write_text(json.dumps(contents))
     return folder
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -37,38 +36,23 @@ from elmokit.analysis.neighbours.store import (
     storable,
     write_description,
 )
-from elmokit.bulk.compute import BulkProgress, Computer, Report
+from elmokit.bulk.compute import Computer, Report, Tally
 from elmokit.bulk.inputs import Input, RecordPlace
 from elmokit.bulk.pipeline import (
-    appeared,
+    End,
+    Finished,
+    Part,
     check_not_input,
     check_unchanged,
     cut,
-    resume_hint,
-    target_of,
     tokens_per_part,
 )
-from elmokit.bulk.spool import (
-    End,
-    Finished,
-    FirstComputed,
-    Part,
-    Seen,
-    Spool,
-    check_unfinished,
-    parts_of,
-)
-from elmokit.errors import DiskError, FormatError, InputError, StoppedError
+from elmokit.errors import FormatError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import LayerChoice, Vectors
-from elmokit.io.files import (
-    check_replaceable,
-    disk_errors,
-    publish_folder,
-    read_object,
-    write_atomically,
-    write_object,
-)
+from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
+from elmokit.jobs.parts import FirstComputed, Seen
+from elmokit.jobs.run_folder import RunFolder, is_taken
 from elmokit.static.vectors import unit
 from elmokit.system import counted, prefetch
 
@@ -153,7 +137,7 @@ class Build:
     Args:
         embedder: The model.
         source: The sentences.
-        spool: The folder of the work.
+        folder: That of the work.
         settings: What is kept.
         description: What the index is to say of itself.
         report: Told how far the work is.
@@ -163,7 +147,7 @@ class Build:
         self,
         embedder: Embedder,
         source: Input,
-        spool: Spool,
+        folder: RunFolder,
         settings: IndexSettings,
         description: IndexDescription,
         report: Report | None,
@@ -172,17 +156,19 @@ class Build:
         self.source = source
         self.settings = settings
         self.description = description
-        self.report = report
-        self.work = spool.folder
+        self.work = folder.folder
         self.computer = Computer(embedder, layers="all")
-        self.computer.progress = self.tell_batch
         self.finished = finished_parts(self.work)
-        self.totals = Counter(self.finished.totals)
+        self.tally = Tally(
+            source.position()[1],
+            self.finished.totals,
+            self.finished.position,
+            report,
+            lambda: embedder.cache_hit_rate,
+        )
+        self.computer.progress = self.tally.end_batch
+        self.totals = self.tally.totals
         self.store = self.open_store()
-        self.words_here = 0
-        self._in_part = Counter[str]()
-        self._position = self.finished.position
-        self._started = time.perf_counter()
 
     def open_store(self) -> OccurrenceStore:
         """The tables as they were after the last part that is finished."""
@@ -196,7 +182,7 @@ class Build:
         store.keep_only(self.totals["kept"])
         if store.counts() != (self.totals["kept"], self.totals["occurrences"]):
             raise FormatError(
-                f"{self.work}: has not what its record says, as after a power cut; begin anew "
+                f"{self.work}: has not what its record says, as after a power cut; begin again "
                 "(--force)"
             )
         return store
@@ -209,14 +195,16 @@ class Build:
             closing(Seen(self.work, self.finished.parts)) as seen,
         ):
             for part in parts:
+                self.tally.begin_part(part.words, part.bytes)
                 self.add(part, seen)
-                self.count(part)
+                counts = {"sentences": len(part.sentences), "words": part.words}
+                self.tally.end_part(counts, part.bytes)
                 self.record(part)
-                self.tell(part.position)
+                self.tally.tell()
 
     def add(self, part: Part, seen: Seen) -> None:
         """Add the sentences of a part that were not there before."""
-        sentences = [record.words for record in part.records if record.words]
+        sentences = [words for words in part.sentences if words]
         distinct = {" ".join(words): words for words in sentences}
         found = seen.find(list(distinct))
         new = {text: words for text, words in distinct.items() if text not in found}
@@ -252,13 +240,6 @@ class Build:
             {name: direction(stacked, name) for name in self.description.layers},
         )
 
-    def count(self, part: Part) -> None:
-        """Add what was read of a part to the totals."""
-        self._in_part.clear()
-        words = sum(len(record.words) for record in part.records)
-        self.words_here += words
-        self.totals.update(sentences=len(part.records), words=words)
-
     def record(self, part: Part) -> None:
         """Say that a part is in the tables: from now on it stays."""
         done = {
@@ -286,7 +267,7 @@ class Build:
 
     def summary(self, output: str | Path, description: IndexDescription) -> BuildSummary:
         """What was read and kept."""
-        seconds = time.perf_counter() - self._started
+        seconds = time.perf_counter() - self.tally.started
         return BuildSummary(
             str(output),
             description.sentences,
@@ -296,30 +277,7 @@ class Build:
             duplicates=self.totals["duplicates"],
             vector_index=description.vector_index,
             seconds=seconds,
-            words_per_second=self.words_here / seconds if seconds else 0.0,
-        )
-
-    def tell_batch(self, sentences: int, words: int) -> None:
-        """Report, in the middle of a part, that some more of its sentences are computed."""
-        self._in_part.update(sentences=sentences, words=words)
-        self.tell(self._position)
-
-    def tell(self, position: int) -> None:
-        """Report how far the work is."""
-        self._position = position
-        if self.report is None:
-            return
-        self.report(
-            BulkProgress(
-                sentences=self.totals["sentences"] + self._in_part["sentences"],
-                words=self.totals["words"] + self._in_part["words"],
-                words_here=self.words_here + self._in_part["words"],
-                seconds=time.perf_counter() - self._started,
-                first_position=self.finished.position,
-                position=position,
-                size=self.source.position()[1],
-                known_words=self.embedder.cache_hit_rate,
-            )
+            words_per_second=self.tally.words_here / seconds,
         )
 
 
@@ -374,28 +332,19 @@ def build_index(
     check_not_input(output, source)
     import_lancedb()
     description = description_of(embedder, settings, source, model)
-    target = target_of(output)
-    spool = Spool(target, description.run, pooled=False)
-    try:
-        with spool.claimed():
-            if resume and not force:
-                before = finished_before(spool, output, description, streamed=source.streamed)
-                if before is not None:
-                    return before
-            spool.begin(resume=resume, force=force)
-            build = Build(embedder, source, spool, settings, description, report)
-            build.read()
-            check_unchanged(source, description.run["input"], spool.folder)
-            finished = build.finish(note)
-            if is_taken(target) and not spool.replaces():
-                raise appeared(output, spool.folder)
-            publish(spool, target)
-    except KeyboardInterrupt:
-        raise StoppedError(f"stopped; {resume_hint(spool.folder)}") from None
-    except DiskError as error:
-        if spool.folder.exists():
-            raise DiskError(f"{error}; {resume_hint(spool.folder)}") from error
-        raise
+    folder = RunFolder.beside(output)
+    with folder.claimed():
+        if resume and not force:
+            before = finished_before(folder, output, description, streamed=source.streamed)
+            if before is not None:
+                return before
+        folder.begin(description.run, resume=resume, force=force)
+        build = Build(embedder, source, folder, settings, description, report)
+        build.read()
+        check_unchanged(source, description.run["input"], folder)
+        finished = build.finish(note)
+        folder.check_free()
+        folder.publish(build.work / TABLES)
     return build.summary(output, finished)
 
 
@@ -408,11 +357,6 @@ def check_embedder(embedder: Embedder) -> None:
         )
 
 
-def is_taken(target: Path) -> bool:
-    """Whether something is where an index is to be; an empty folder is nothing."""
-    return target.exists() and (not target.is_dir() or any(target.iterdir()))
-
-
 def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
     """Refuse a place that cannot become an index, before anything is computed for it."""
     if is_address(output):
@@ -420,38 +364,33 @@ def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
             f"{output}: is an address of object storage; build the index in a folder, then copy "
             "it there"
         )
-    target = target_of(output)
+    folder = RunFolder.beside(output)
+    assert folder.output is not None
     with disk_errors(Path(output), "written"):
-        taken = is_taken(target)
-        if not taken:
-            check_unfinished(parts_of(target), resume=resume, force=force)
-            return
-    if not is_index(target):
-        raise InputError(f"{output}: is there, and no index; choose another name")
-    if force:
-        check_replaceable(target.resolve(), output, force)
-    elif not resume:
-        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
+        if is_taken(folder.output) and not is_index(folder.output):
+            raise InputError(f"{output}: is there, and is not an index; choose another name")
+    folder.check_output(resume=resume, force=force)
+    folder.check_unfinished(resume=resume, force=force)
 
 
 def finished_before(
-    spool: Spool, output: str | Path, description: IndexDescription, *, streamed: bool
+    folder: RunFolder, output: str | Path, description: IndexDescription, *, streamed: bool
 ) -> BuildSummary | None:
     """What is to be told of an index that this run has finished before.
 
     None where there is something left to do; an index of another run is refused.
     """
-    target = target_of(output)
-    if not is_index(target) or (spool.folder / TABLES).exists():
+    assert folder.output is not None
+    if not is_index(folder.output) or (folder.folder / TABLES).exists():
         return None
-    found = read_description(target)
+    found = read_description(folder.output)
     if streamed or as_stored(found.run) != as_stored(description.run):
         why = "nothing can tell whether from the same text" if streamed else "of another run"
         raise InputError(
             f"{output}: is whole already, and {why}; choose another name, or force it (--force)"
         )
-    if spool.holds_work():  # a kill came after the index got its name
-        spool.remove()
+    if folder.holds_work():  # a kill came after the index got its name
+        folder.remove()
     return BuildSummary(
         str(output),
         found.sentences,
@@ -487,10 +426,3 @@ def description_of(
         versions={"elmokit": __version__, "lancedb": lancedb.__version__},
         run=as_stored(run),
     )
-
-
-def publish(spool: Spool, target: Path) -> None:
-    """Give the folder of tables its name; then the rest of the work goes."""
-    with disk_errors(target, "written"):
-        publish_folder(spool.folder / TABLES, target)
-    spool.remove()

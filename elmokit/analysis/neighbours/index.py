@@ -19,7 +19,7 @@ from elmokit.analysis.neighbours.store import (
     read_description,
     storable,
 )
-from elmokit.analysis.senses import Layout, Occurrence, Senses, find_senses, with_mark
+from elmokit.analysis.senses import Occurrence, Senses, find_senses, with_mark
 from elmokit.config import check_size
 from elmokit.errors import InputError
 from elmokit.static.vectors import near_forms, unit
@@ -202,7 +202,6 @@ class NeighbourIndex:
         layer: str | int | None = None,
         senses: int | None = None,
         examples: int = 3,
-        layout: Layout = "pca",
     ) -> Senses:
         """Part the occurrences of a word, in capitals or not, by their vectors.
 
@@ -211,7 +210,6 @@ class NeighbourIndex:
             layer: Whose vectors: one of those that the index keeps, or its last.
             senses: How many there are to be; else as many as lie apart most clearly.
             examples: How many sentences stand for each.
-            layout: What makes a map of the vectors: "pca" or "umap".
         """
         form = form_of(*storable([word]))
         column = self.description.column(layer)
@@ -227,7 +225,6 @@ class NeighbourIndex:
             layer=column,
             senses=senses,
             examples=examples,
-            layout=layout,
         )
 
     def check_word(self, word: str) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmokit.config import ModelConfig
 from elmokit.errors import DiskError, FormatError, InputError
 from elmokit.io.files import read_object, write_atomically, write_object
-from elmokit.system import counted
+from elmokit.system import counted, import_extra
 from elmokit.text.tokenizer import LONE_SURROGATE
 
 if TYPE_CHECKING:
@@ -49,13 +49,7 @@ def is_address(location: Location) -> bool:
 def import_lancedb() -> Any:
     """LanceDB, where it is installed; of its own accord it tells of nothing but errors."""
     os.environ.setdefault("LANCEDB_LOG", "error")
-    try:
-        import lancedb
-    except ImportError as error:
-        raise InputError(
-            'lancedb is not installed; run: pip install "elmokit[analysis]"'
-        ) from error
-    return lancedb
+    return import_extra("lancedb", "analysis")
 
 
 def connect(location: Location) -> Any:

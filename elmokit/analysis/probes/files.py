@@ -1,10 +1,10 @@
-"""The lines of a file with their places, for errors that name them."""
+"""Readers of what probes ask with: BLiMP, SemCor, WordNet, tests of word senses, CoNLL-U."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -40,13 +40,6 @@ class MinimalPair(NamedTuple):
 MinimalPairs = dict[Paradigm, list[MinimalPair]]
 
 
-class _Row(NamedTuple):
-    """A line of a file."""
-
-    place: str
-    values: dict[str, object]
-
-
 def read_minimal_pairs(names: Sequence[str | Path]) -> MinimalPairs:
     """The pairs of each paradigm in some files, or in the files of folders.
 
@@ -58,8 +51,10 @@ def read_minimal_pairs(names: Sequence[str | Path]) -> MinimalPairs:
         if path not in map(Path, names) and not _holds_pairs(path):
             warnings.warn(f"{path}: holds no minimal pairs; left out", ElmoWarning, stacklevel=2)
             continue
-        for row in _rows(path):
-            good, bad, name, *kinds = (_text(row, field) for field in (*SENTENCES, *PARADIGM))
+        for place, row in _rows(path):
+            good, bad, name, *kinds = (
+                _text(row, field, place) for field in (*SENTENCES, *PARADIGM)
+            )
             paradigm = Paradigm(name, *(COUNTED_AS.get(kind, kind) for kind in kinds))
             found.setdefault(paradigm, []).append(MinimalPair(good, bad))
     if not found:
@@ -68,26 +63,26 @@ def read_minimal_pairs(names: Sequence[str | Path]) -> MinimalPairs:
     return found
 
 
-def _rows(path: Path) -> Iterator[_Row]:
-    """The lines of a file that have something on them."""
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    """The place and the values of each line that has something on it."""
     for line in read_lines(path):
         if line.text.strip():
-            yield _Row(line.place, json_object(line.text, line.place))
+            yield line.place, json_object(line.text, line.place)
 
 
 def _holds_pairs(path: Path) -> bool:
     """Whether the first line of a file has a sentence of a pair."""
     first = next(_rows(path), None)
-    return first is not None and any(field in first.values for field in SENTENCES)
+    return first is not None and any(field in first[1] for field in SENTENCES)
 
 
-def _text(row: _Row, field: str) -> str:
+def _text(row: Mapping[str, object], field: str, place: str) -> str:
     """A field of a line, which must be a text."""
-    value = row.values.get(field)
+    value = row.get(field)
     if not isinstance(value, str) or not value.strip():
-        wrong = "holds no text in" if field in row.values else "has no"
+        wrong = "holds no text in" if field in row else "has no"
         raise FormatError(
-            f"{row.place}: {wrong} {field!r}; each line of BLiMP has "
+            f"{place}: {wrong} {field!r}; each line of BLiMP has "
             f"{', '.join((*SENTENCES, *PARADIGM))}"
         )
     return value

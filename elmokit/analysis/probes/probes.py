@@ -38,7 +38,7 @@ from elmokit.analysis.probes.report import (
     layer_names,
 )
 from elmokit.analysis.probes.senses import evenly
-from elmokit.config import check_above_zero, check_size
+from elmokit.config import check_size
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.language_model import LanguageModel
@@ -57,26 +57,11 @@ AnyVectors = NDArray[np.floating[Any]]
 
 UNKNOWN = -1
 """The number of a label that was not learnt: no answer equals it."""
-
-
-@dataclass(frozen=True)
-class ClassifierSettings:
-    """How a classifier is trained; the same for every layer.
-
-    Attributes:
-        penalties: Each is tried, strong ones first: so much times half the squares of the weights,
-            beside the mean loss. The one that is best on the dev set is taken.
-        iterations: The most of L-BFGS, for each of them.
-    """
-
-    penalties: tuple[float, ...] = (1e-3, 1e-4, 1e-5)
-    iterations: int = 200
-
-    def __post_init__(self) -> None:
-        check_size("iterations", self.iterations)
-        check_size("the number of penalties", len(self.penalties))
-        for penalty in self.penalties:
-            check_above_zero("penalties", penalty)
+PENALTIES = (1e-3, 1e-4, 1e-5)
+"""Each is tried, strong ones first: so much times half the squares of the weights, beside the mean
+loss. The one that is best on the dev set is taken."""
+ITERATIONS = 200
+"""The most of L-BFGS, for each of them."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +84,8 @@ class LinearClassifier:
 def train_classifier(
     train: tuple[AnyVectors, Labels],
     dev: tuple[AnyVectors, Labels],
-    settings: ClassifierSettings,
     progress: Progress | None = None,
+    penalties: Sequence[float] = PENALTIES,
 ) -> LinearClassifier:
     """Train on vectors (words, size) and labels (words,); keep what is most accurate on `dev`.
 
@@ -113,9 +98,9 @@ def train_classifier(
     limits = import_extra("threadpoolctl", "analysis").threadpool_limits
     scaler = preprocessing.StandardScaler(copy=False)
     vectors = scaler.fit_transform(train[0].astype(np.float32))
-    regression = linear_model.LogisticRegression(max_iter=settings.iterations, warm_start=True)
+    regression = linear_model.LogisticRegression(max_iter=ITERATIONS, warm_start=True)
     tried: list[tuple[float, LinearClassifier]] = []
-    for penalty in settings.penalties:
+    for penalty in penalties:
         regression.C = 1 / (penalty * len(vectors))
         with warnings.catch_warnings(), limits(torch.get_num_threads()):
             # Fewer iterations than it would take are a penalty too.
@@ -124,7 +109,7 @@ def train_classifier(
         found = LinearClassifier(scaler, copy(regression), penalty)
         tried.append((found.accuracy(*dev), found))
         if progress is not None:
-            progress(len(tried), len(settings.penalties))
+            progress(len(tried), len(penalties))
     return max(tried, key=lambda one: one[0])[1]
 
 
@@ -212,22 +197,20 @@ def embed_words(
 def probe_parts_of_speech(
     text: TaggedText,
     embedded: Sequence[EmbeddedText],
-    settings: ClassifierSettings | None = None,
     progress: Progress | None = None,
 ) -> ProbeReport:
     """Train a classifier on each layer of each embedded text, all in the same way."""
-    settings = settings or ClassifierSettings()
     if len(text.tags) < 2:
         raise InputError("the training set has one tag only; give a file with several")
     trainings = [(one, row) for one in embedded for row in layers_of(one.source)]
     labels = labels_of(text)
     scores: dict[str, Scores] = {BASELINE: baseline_scores(text)}
     penalties: dict[str, float] = {}
-    stages = Stages(progress, len(trainings) * len(settings.penalties))
+    stages = Stages(progress, len(trainings) * len(PENALTIES))
     for one, (name, of_layer) in trainings:
         train, dev, test = ((of_layer(one.parts[part]), labels[part]) for part in PARTS)
-        classifier = train_classifier(train, dev, settings, stages)
-        stages.next(len(settings.penalties))
+        classifier = train_classifier(train, dev, stages)
+        stages.next(len(PENALTIES))
         scores = joined(scores, {name: (classifier.accuracy(*dev), classifier.accuracy(*test))})
         penalties[list(scores)[-1]] = classifier.penalty
     return ProbeReport(
@@ -296,29 +279,20 @@ def probe_similarity(
             similarity_score(token_vectors(embedder, path, static), path) for path in files
         ]
     columns[LAYER] = [similarity_score(token_vectors(embedder, path), path) for path in files]
-    sets = columns[LAYER]
-    scores: dict[str, Scores] = {
-        one.name: tuple(column[row].spearman for column in columns.values())
-        for row, one in enumerate(sets)
-    }
+    scores: dict[str, Scores] = {}
+    remarks = {}
+    for one, *others in zip(columns[LAYER], *columns.values(), strict=True):
+        scores[one.name] = tuple(other.spearman for other in others)
+        known = "" if static is None else f", {others[0].known:,} known"
+        remarks[one.name] = f"{one.pairs:,} pairs{known}"
     return ProbeReport(
         probe="word similarity",
         measure="Spearman's correlation",
         columns=tuple(columns),
         scores=scores,
-        remarks={
-            one.name: similarity_note(
-                one, None if static is None else columns[static_row(static)][row]
-            )
-            for row, one in enumerate(sets)
-        },
+        remarks=remarks,
         details={"sets": {name: [one._asdict() for one in all_] for name, all_ in columns.items()}},
     )
-
-
-def similarity_note(one: SimilarityScore, known: SimilarityScore | None) -> str:
-    """How many pairs a set has, and of how many the static vectors know both words."""
-    return f"{one.pairs:,} pairs" + ("" if known is None else f", {known.known:,} known")
 
 
 def token_vectors(
@@ -374,7 +348,8 @@ def probe_minimal_pairs(
             for name, group in groups.items()
         },
         remarks={
-            name: pairs_note(len(group), sum(len(pairs[at]) for at in group))
+            name: f"{counted(len(group), 'paradigm')}, "
+            + counted(sum(len(pairs[at]) for at in group), "pair")
             for name, group in groups.items()
         },
         details={
@@ -396,11 +371,6 @@ def groups_of(paradigms: Iterable[Paradigm]) -> dict[str, list[Paradigm]]:
     for paradigm in sorted(paradigms, key=lambda one: one.field):
         groups.setdefault(f"{paradigm.field} (field)", []).append(paradigm)
     return groups | {ALL: list(paradigms)}
-
-
-def pairs_note(paradigms: int, pairs: int) -> str:
-    """How much a row is the mean of."""
-    return f"{counted(paradigms, 'paradigm')}, {counted(pairs, 'pair')}"
 
 
 def sentence_scores(

@@ -21,8 +21,8 @@ from elmokit.analysis.neighbours.store import OccurrenceStore, read_description
 from elmokit.bulk import pipeline
 from elmokit.bulk.compute import BulkProgress
 from elmokit.bulk.inputs import InputSettings, open_input
-from elmokit.bulk.spool import parts_of
 from elmokit.errors import DiskError, ElmoWarning, FormatError, InputError, StoppedError
+from elmokit.jobs.run_folder import RunFolder
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
 
@@ -64,7 +64,7 @@ def test_every_word_of_every_sentence_is_kept_with_its_place(tmp_path):
     assert rows_of(tmp_path / "index") == expected
     assert (summary.sentences, summary.occurrences) == (len(LINES), len(expected))
     assert summary.forms == len({row.form for row in expected})
-    assert not parts_of(tmp_path / "index").exists()
+    assert not RunFolder.beside(tmp_path / "index").folder.exists()
 
 
 def test_vectors_are_the_directions_of_the_layers_in_half_precision(tmp_path):
@@ -126,7 +126,7 @@ def test_a_build_that_was_killed_goes_on_with_no_occurrence_lost_or_doubled(
     summary = built(tmp_path, LINES, resume=True)
     assert rows_of(tmp_path / "index") == rows_expected(LINES)
     assert summary.occurrences == len(rows_expected(LINES))
-    assert not parts_of(tmp_path / "index").exists()
+    assert not RunFolder.beside(tmp_path / "index").folder.exists()
 
 
 def test_a_kill_between_the_two_tables_leaves_no_half_part(tmp_path, monkeypatch):
@@ -146,12 +146,10 @@ def test_a_kill_between_the_two_tables_leaves_no_half_part(tmp_path, monkeypatch
 
 
 def test_a_kill_after_the_index_got_its_name_leaves_nothing_to_do(tmp_path, monkeypatch):
-    from elmokit.bulk.spool import Spool
-
-    killed_at(monkeypatch, tmp_path, Spool, "remove", 1, True)
-    assert parts_of(tmp_path / "index").exists()
+    killed_at(monkeypatch, tmp_path, RunFolder, "remove", 1, True)
+    assert RunFolder.beside(tmp_path / "index").folder.exists()
     assert built(tmp_path, LINES, resume=True).already_finished
-    assert not parts_of(tmp_path / "index").exists()
+    assert not RunFolder.beside(tmp_path / "index").folder.exists()
     assert rows_of(tmp_path / "index") == rows_expected(LINES)
 
 
@@ -168,17 +166,17 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Build, "record", interrupt)
-    with pytest.raises(StoppedError, match=r"index.parts; to go on, run the same .* --resume"):
+    with pytest.raises(StoppedError, match=r"index.parts; to resume, run the same .* --resume"):
         built(tmp_path, LINES)
 
 
 def test_an_unfinished_run_is_not_touched_without_being_asked(tmp_path, monkeypatch):
     killed_at(monkeypatch, tmp_path, Build, "record", 3, False)
-    with pytest.raises(InputError, match=r"unfinished run; go on with it \(--resume\)"):
+    with pytest.raises(InputError, match=r"index\.parts: .*\(--resume\)"):
         built(tmp_path, LINES)
     with pytest.raises(InputError, match="holds an unfinished run"):  # before a model is loaded
         check_target(tmp_path / "index", resume=False, force=False)
-    with pytest.raises(InputError, match="other model"):
+    with pytest.raises(InputError, match=r"\(model is another"):
         built(tmp_path, LINES, embedder=small_embedder(seed=1), resume=True)
     with pytest.raises(InputError, match=r"settings.* was .*layers|layers was"):
         built(tmp_path, LINES, IndexSettings(layers="top"), resume=True)
@@ -190,7 +188,7 @@ def test_tables_that_have_not_what_their_record_says_are_refused(tmp_path, monke
     import lancedb
 
     killed_at(monkeypatch, tmp_path, Build, "record", 3, False)
-    tables = parts_of(tmp_path / "index") / "index"
+    tables = RunFolder.beside(tmp_path / "index").folder / "index"
     lancedb.connect(tables).open_table("occurrences").delete("sentence = 2")
     with pytest.raises(FormatError, match=r"has not what its record says.*--force"):
         built(tmp_path, LINES, resume=True)
@@ -211,7 +209,7 @@ def test_the_same_run_on_a_whole_index_has_nothing_to_do(tmp_path):
 def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "letters.txt").write_text("dear")
-    with pytest.raises(InputError, match="is there, and no index"):
+    with pytest.raises(InputError, match="is not an index"):
         built(tmp_path, LINES, force=True)
     assert (tmp_path / "index" / "letters.txt").read_text() == "dear"
 

@@ -14,9 +14,9 @@ from elmo_process import start
 from small_indexes import rows_expected, rows_of, sentences, write_corpus
 from small_models import small_embedder
 
-from elmokit.bulk.spool import parts_of
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.io.files import read_object
+from elmokit.jobs.run_folder import RunFolder
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
 
@@ -37,7 +37,7 @@ def killed(command: list[str], moment: Callable[[], bool], seconds: float) -> bo
 
 
 def parts_done(index: Path) -> int:
-    record = parts_of(index) / "done.json"
+    record = RunFolder.beside(index).folder / "done.json"
     return read_object(record)["parts"] if record.exists() else 0
 
 
@@ -46,7 +46,7 @@ def more_parts(index: Path, wanted: int) -> bool:
 
 
 def finishing(index: Path) -> bool:
-    return (parts_of(index) / "index" / "forms.lance").exists()
+    return (RunFolder.beside(index).folder / "index" / "forms.lance").exists()
 
 
 @pytest.mark.slow

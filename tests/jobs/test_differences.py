@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from elmokit.bulk.spool import difference
+from elmokit.jobs.run_folder import difference
 
 
 @pytest.mark.parametrize(
@@ -14,11 +16,11 @@ from elmokit.bulk.spool import difference
         ({"inputs": [{"bytes": 3}]}, {"inputs": [{"bytes": 4}]}, "inputs.1.bytes was 3, is 4"),
     ],
 )
-def test_what_differs_is_named_with_both_values(before, now, said):
+def test_what_differs_is_named_with_both_values(before: Any, now: Any, said: str) -> None:
     assert difference(before, now) == said
 
 
-def test_long_values_are_told_apart_by_their_ends():
+def test_long_values_are_told_apart_by_their_ends() -> None:
     folder = "folder/" * 30
     said = difference(folder + "a.txt", folder + "b.txt")
     assert "a.txt, is …" in said

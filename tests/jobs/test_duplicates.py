@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.bulk.spool import FirstComputed, Seen
 from elmokit.errors import DiskError
+from elmokit.jobs.parts import FirstComputed, Seen
 
 
 def test_sentences_are_found_where_they_were_first(tmp_path: Path) -> None:

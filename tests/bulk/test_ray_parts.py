@@ -1,0 +1,221 @@
+"""What Ray's readers and workers tell, and what is made of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from closeness import assert_agree
+from small_models import small_embedder
+
+from elmokit.bulk import ray as engine
+from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.pipeline import Part, SentenceParts
+from elmokit.bulk.ray import Collector, Worker, checked, shards_of, with_failure
+from elmokit.errors import DiskError, ElmoError, FormatError, InputError
+from elmokit.vectors.items import VectorSettings
+
+LINES = [f"sentence number {number}" for number in range(9)]  # three words, two markers each
+TWO_SENTENCES = 10  # tokens
+SENTENCES = [["The", "river", "bank"], [], ["A", "bank"], ["A", "bank"]]
+
+
+@pytest.fixture
+def parts(tmp_path):
+    (tmp_path / "out.parts").mkdir()
+    return SentenceParts(tmp_path / "out.parts", pooled=False)
+
+
+def write(folder, **files):
+    for name, contents in files.items():
+        (folder / f"{name}.txt").write_text(contents, encoding="utf-8")
+    return [str(folder / f"{name}.txt") for name in files]
+
+
+def shard_of(parts, lines=LINES, **settings):
+    files = write(parts.folder.parent, text="\n".join(lines))
+    (shard,) = shards_of(open_input(files, InputSettings(**settings)), TWO_SENTENCES, parts)
+    return shard
+
+
+def part(number=0, ids=(0, 1, 2, 3)):
+    return Part(0, number, SENTENCES, list(ids), [[0, 4], 1], 31 * (number + 1), 31)
+
+
+def worker(parts) -> Worker:
+    return Worker((small_embedder(), "average"), VectorSettings(), parts, "cpu")
+
+
+def stored(parts, message):
+    """Store a part as a worker does."""
+    return worker(parts).store(Part(**json.loads(json.dumps(message))))
+
+
+# Shards
+
+
+def test_small_files_share_a_shard_and_no_file_is_divided(tmp_path, parts, monkeypatch):
+    monkeypatch.setattr(engine, "BYTES_PER_SHARD", 10)
+    files = write(tmp_path, a="1234", b="1234", c="1234", d="1" * 50, e="1")
+    found = shards_of(open_input(files, InputSettings()), 1, parts)
+    assert [list(shard.files) for shard in found] == [files[:3], files[3:4], files[4:]]
+    assert [shard.number for shard in found] == [0, 1, 2]
+
+
+def test_files_have_full_names_that_hold_in_any_folder(tmp_path, parts, monkeypatch):
+    write(tmp_path, text="a b")
+    monkeypatch.chdir(tmp_path)
+    (shard,) = shards_of(open_input(["text.txt"], InputSettings()), 1, parts)
+    monkeypatch.chdir("/")
+    assert shard.files == (str(tmp_path / "text.txt"),)
+    assert len(list(shard.messages())) == 2
+
+
+def test_shard_gives_its_parts_and_then_their_number(tmp_path, parts):
+    *found, end = shard_of(parts).messages()
+    assert [message["number"] for message in found] == [0, 1, 2, 3, 4]
+    words = [sentence for message in found for sentence in message["sentences"]]
+    assert [" ".join(sentence) for sentence in words] == LINES
+    assert sum(message["bytes"] for message in found) == (tmp_path / "text.txt").stat().st_size
+    assert end == {"shard": 0, "parts": 5}
+
+
+@pytest.mark.parametrize("missing", [{0}, {2}, {4}, {1, 3}, {0, 1, 2, 3, 4}, set()])
+def test_only_parts_that_are_not_done_are_given_and_they_are_the_same(parts, missing):
+    *found, end = shard_of(parts).messages()
+    for message in found:
+        if message["number"] not in missing:
+            stored(parts, message)
+    *rest, rest_end = shard_of(parts).messages()
+    fields = ("shard", "number", "sentences", "ids", "end", "bytes")
+    assert [[message[name] for name in fields] for message in rest] == [
+        [message[name] for name in fields] for message in found if message["number"] in missing
+    ]
+    assert rest_end == end
+
+
+def test_shard_that_is_read_again_gives_the_same_whatever_was_stored_since(parts):
+    shard = shard_of(parts)
+    first = list(shard.messages())
+    stored(parts, first[0])
+    assert list(shard.messages()) == first
+
+
+def test_parts_may_end_within_a_line_of_raw_text(parts):
+    line = "One is here . Two is here . Three is here . Four is here ."
+    *found, _ = shard_of(parts, [line, line], split=True).messages()
+    stored(parts, found[0])
+    *rest, _ = shard_of(parts, [line, line], split=True).messages()
+    assert len(found) > 2
+    assert [each["sentences"] for each in rest] == [each["sentences"] for each in found[1:]]
+
+
+def test_shard_without_sentences_has_no_parts(parts):
+    shard = shard_of(parts, [" ", " "], split=True)
+    assert list(shard.messages()) == [{"shard": 0, "parts": 0}]
+
+
+def test_file_that_a_machine_does_not_have_is_named(tmp_path, parts):
+    shard = shard_of(parts)
+    (tmp_path / "text.txt").unlink()
+    with pytest.raises(InputError, match=r"text\.txt: is not there on .*all machines share"):
+        next(shard.messages())
+
+
+# Workers
+
+
+def test_part_holds_what_its_sentences_embed_to(parts):
+    worker(parts).store(part(ids="abcd"))
+    found = list(parts.items())
+    assert [item.words for item in found] == SENTENCES
+    assert [item.id for item in found] == ["a", "b", "c", "d"]
+    assert_agree([item.vectors for item in found], small_embedder().embed(SENTENCES))
+
+
+def test_record_says_what_was_counted(parts):
+    answer = worker(parts).store(part())
+    assert answer["record"]["totals"] == {"sentences": 4, "words": 7, "blank": 1, "duplicates": 1}
+    assert answer["record"] == parts.object(part().name) | {"end": part().end}
+
+
+def test_part_that_is_there_is_not_computed_again(parts, monkeypatch):
+    first = worker(parts).store(part())
+    second = worker(parts)
+    monkeypatch.setattr(second.computer, "compute", None)
+    assert second.store(part())["record"]["totals"] == first["record"]["totals"]
+
+
+def test_machine_without_the_folder_does_not_make_one_of_its_own(parts):
+    parts.folder.rmdir()
+    with pytest.raises(InputError, match=r"parts: is not there on .*all machines share"):
+        worker(parts).store(part())
+    assert not parts.folder.exists()
+
+
+def test_error_on_another_machine_is_raised_where_the_user_is(tmp_path, parts):
+    shard = shard_of(parts, ["fine"])
+    (tmp_path / "text.txt").write_bytes(b"fine\n" * 60 + b"\xff\n")
+    *_, last = with_failure(shard.messages())
+    with pytest.raises(FormatError, match=r"text\.txt, line 61: is not UTF-8"):
+        checked(last)
+
+
+def test_error_of_a_worker_is_raised_as_the_kind_that_it_is_of(parts, monkeypatch):
+    class QuotaError(DiskError):
+        pass
+
+    def fail(*_):
+        raise QuotaError("out.parquet: cannot be written; free some space")
+
+    failing = worker(parts)
+    monkeypatch.setattr(failing, "store", fail)
+    answer = failing({"message": json.dumps(part()._asdict())})
+    with pytest.raises(DiskError, match="free some space"):
+        checked(json.loads(answer["message"]))
+    assert failing({"message": '{"parts": 3}'}) == {"message": '{"parts": 3}'}
+
+
+# The collector
+
+
+def test_part_that_did_not_arrive_is_named(parts):
+    worker(parts).store(part())
+    collector = Collector(parts, 62, None)
+    collector.take({"shard": 0, "parts": 2})
+    with pytest.raises(ElmoError, match=r"part-00000-00000001 did not arrive.*--resume"):
+        collector.check_complete(1)
+
+
+def test_shard_of_which_nothing_is_told_is_noticed(parts):
+    worker(parts).store(part())
+    collector = Collector(parts, 31, None)
+    collector.take({"shard": 0, "parts": 1})
+    collector.check_complete(1)
+    with pytest.raises(ElmoError, match="did not arrive"):
+        collector.check_complete(2)
+
+
+def test_progress_counts_what_was_done_before_apart(parts):
+    told = []
+    worker(parts).store(part())
+    collector = Collector(parts, 62, told.append)
+    collector.take(worker(parts).store(part(1)))
+    (progress,) = told
+    assert (progress.sentences, progress.words, progress.words_here) == (8, 14, 7)
+    assert (progress.first_position, progress.position, progress.size) == (31, 62, 62)
+
+
+def test_part_that_only_another_machine_sees_is_named(parts, monkeypatch):
+    monkeypatch.setattr(engine, "SECONDS_FOR_STORAGE", -1)
+    record = {"shard": 0, "number": 3}
+    with pytest.raises(InputError, match=r"part-00000-00000003: is not there on"):
+        Collector(parts, 20, None).take({"record": record})
+
+
+def test_ids_of_another_kind_than_those_before_are_refused(parts):
+    collector = Collector(parts, 62, None)
+    for number, ids in enumerate([[None] * 4, [0, 1, None, 2]]):
+        collector.take(worker(parts).store(part(number, ids)))
+    with pytest.raises(InputError, match=r"-00000002: has ids of kind str, .* of kind int"):
+        collector.take(worker(parts).store(part(2, "abcd")))

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmokit.bulk.inputs import RecordPlace
+from elmokit.bulk.pipeline import End, Finished, Part, SentenceParts
+from elmokit.errors import FormatError
+from elmokit.inference.token_vectors import KnownWords
+from elmokit.jobs.parts import save_array
+
+NEW = KnownWords(["a"], np.ones((1, 2), dtype=np.float32))
+
+
+def part(number: int, *sentences: str, shard: int = 0) -> Part:
+    words = [sentence.split() for sentence in sentences]
+    end = End(RecordPlace(0, number * 10), 1)
+    return Part(shard, number, words, list(range(len(words))), end, 100 * number + 100, 100)
+
+
+def arrays(*lengths: int) -> list[np.ndarray]:
+    return [np.full((length, 2), length, dtype=np.float32) for length in lengths]
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> SentenceParts:
+    return SentenceParts(tmp_path, pooled=False)
+
+
+def test_parts_come_back_in_the_order_of_the_input(parts: SentenceParts) -> None:
+    parts.add(part(0, "g", shard=1), arrays(1), {})
+    parts.add(part(1, "d e f"), arrays(3), {"sentences": 1})
+    parts.add(part(0, "a b", "", "c"), arrays(2, 0, 1), {"sentences": 3})
+    items = list(parts.items())
+    assert [item.words for item in items] == [["a", "b"], [], ["c"], ["d", "e", "f"], ["g"]]
+    assert [item.id for item in items] == [0, 1, 2, 0, 0]
+    assert [item.vectors.shape for item in items] == [(2, 2), (0, 2), (1, 2), (3, 2), (1, 2)]
+    assert [item.vectors.max(initial=0) for item in items] == [2, 0, 1, 3, 1]
+
+
+def test_names_of_parts_are_in_the_order_of_the_input() -> None:
+    places = [(0, 0), (0, 9), (0, 10), (1, 0), (10, 0)]
+    names = [part(number, shard=shard).name for shard, number in places]
+    assert sorted(names) == names
+
+
+def test_all_layers_are_joined_along_their_words(parts: SentenceParts) -> None:
+    values = [np.arange(3 * n * 2, dtype=np.float16).reshape(3, n, 2) for n in (2, 1)]
+    parts.add(part(0, "a b", "c"), values, {})
+    for item, value in zip(parts.items(), values, strict=True):
+        np.testing.assert_array_equal(item.vectors, value)
+        assert item.vectors.dtype == np.float16
+
+
+def test_pooled_arrays_are_stacked(tmp_path: Path) -> None:
+    parts = SentenceParts(tmp_path, pooled=True)
+    parts.add(part(0, "a b", ""), [np.ones(2), np.zeros(2)], {})
+    assert [item.vectors.tolist() for item in parts.items()] == [[1, 1], [0, 0]]
+
+
+def test_what_is_finished_ends_where_a_part_is_missing(parts: SentenceParts) -> None:
+    assert parts.finished() == Finished()
+    for number in range(3):
+        parts.add(part(number, "a", "b"), arrays(1, 1), {"sentences": 2})
+    assert parts.finished() == Finished(3, End(RecordPlace(0, 20), 1), 300, {"sentences": 6}, "int")
+    shutil.rmtree(parts.folder / "part-00000-00000001")
+    assert parts.finished().parts == 1
+    assert parts.finished(shard=1) == Finished()
+
+
+def test_state_is_that_after_a_part(parts: SentenceParts) -> None:
+    state = {"cell": np.ones(3), "next_row": np.array(7)}
+    parts.add(part(0, "a"), arrays(1), {}, NEW)
+    parts.add(part(1, "b"), arrays(1), {}, NEW, state)
+    assert parts.state(part(0).name) is None
+    found = parts.state(part(1).name)
+    assert found is not None
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "cell": [1, 1, 1],
+        "next_row": 7,
+    }
+
+
+def test_words_are_learnt_again_from_where_they_were_forgotten(parts: SentenceParts) -> None:
+    learnt = [
+        KnownWords([word], np.full((1, 2), number, dtype=np.float32), afresh=word in "ac")
+        for number, word in enumerate("abcd")
+    ]
+    for number, known in enumerate(learnt):
+        parts.add(part(number, "a"), arrays(1), {}, known)
+    assert [known.words for known in parts.learnt(2)] == [["a"], ["b"]]
+    assert [known.words for known in parts.learnt(4)] == [["c"], ["d"]]
+    assert [known.vectors.max() for known in parts.learnt(4)] == [2, 3]
+    assert not list(parts.learnt(0))
+
+
+def test_no_word_learnt_is_nothing_learnt(parts: SentenceParts) -> None:
+    none = KnownWords([], np.empty((0, 2), dtype=np.float32), afresh=True)
+    parts.add(part(0, "a"), arrays(1), {}, none)
+    assert [known.vectors.shape for known in parts.learnt(1)] == [(0, 2)]
+
+
+def test_damaged_values_are_named(parts: SentenceParts) -> None:
+    parts.add(part(0, "a"), arrays(1), {})
+    (parts.folder / part(0).name / "values.npy").write_bytes(b"nothing")
+    with pytest.raises(FormatError, match=r"values\.npy: is damaged"):
+        list(parts.items())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_full_disk_is_told_by_its_number() -> None:
+    with pytest.raises(OSError, match="space") as error:
+        save_array(Path("/dev/full"), (100_000,), [np.ones(100_000)])
+    assert error.value.errno == errno.ENOSPC
