@@ -30,8 +30,9 @@ from benchmarks.machine import describe
 from benchmarks.text import real_sentences
 from elmokit import BiLM, Embedder
 from elmokit.bulk.compute import Summary
-from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.inputs import open_input
 from elmokit.bulk.pipeline import embed_files
+from elmokit.io.text_files import TextSettings
 from elmokit.vectors.items import VectorSettings
 
 WORDS = {"small": 200_000, "original": 60_000}
@@ -80,7 +81,7 @@ def distinct(sentences: Sentences, words: int) -> Sentences:
 def embed(embedder: Embedder, text: Path, output: Path, settings: VectorSettings) -> Summary:
     """From a text to a closed file, with an empty word cache."""
     fresh = Embedder(embedder.bilm, tokenizer="whitespace", vocabulary=embedder.vocabulary)
-    source = open_input([str(text)], InputSettings())
+    source = open_input([str(text)], TextSettings())
     return embed_files(fresh, source, output, settings, force=True)
 
 

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 from benchmarks.machine import describe
 from benchmarks.text import REPOSITORY
 from elmokit.io.files import write_atomically
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.io.text_files import TextSettings
+from elmokit.text.tokenizer import read_sentences
 from elmokit.vectors.files import open_vectors
 
 TEXT = REPOSITORY.parent / "shared/data/pretrain-en"
@@ -69,9 +70,9 @@ def write_sentences(path: Path, count: int) -> None:
 
 
 def distinct_lines(count: int) -> Iterator[str]:
-    """The first different sentences, their words separated by blanks."""
+    """The first different sentences, their words separated by whitespace."""
     seen: set[int] = set()
-    settings = CorpusSettings(tokenizer="default")
+    settings = TextSettings.of_corpus(tokenizer="default")
     for shard in shards():
         for words in read_sentences([shard], settings):
             line = " ".join(words)

@@ -41,12 +41,13 @@ from elmokit.analysis.neighbours.store import (
     write_description,
 )
 from elmokit.analysis.senses import with_mark
-from elmokit.bulk.inputs import Input, InputSettings, open_input
+from elmokit.bulk.inputs import Input, open_input
 from elmokit.bundled import ENGLISH_SMALL
 from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.io.files import write_atomically, write_folder_atomically
+from elmokit.io.text_files import TextSettings
 from elmokit.static.vectors import unit
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.text.tokenizer import read_sentences
 
 HELD_OUT = TEXT / "news.heldout.txt.xz"
 TOP = 10
@@ -80,7 +81,7 @@ def main() -> None:
     if not path.exists():
         words = min(arguments.real or arguments.occurrences, arguments.occurrences)
         text = write_text(arguments.folder / "text.txt", words)
-        source = open_input([str(text)], InputSettings())
+        source = open_input([str(text)], TextSettings())
         if words < arguments.occurrences:
             build_of_noise(embedder, source, path, settings, arguments.occurrences)
         else:
@@ -173,7 +174,7 @@ def noisy(vectors: Halves, noise: float, draw: np.random.Generator) -> Halves:
 def some_questions() -> Iterator[Question]:
     """A word of each sentence of the held-out news that has some."""
     draw = random.Random(0)
-    for words in read_sentences([HELD_OUT], CorpusSettings(tokenizer="default")):
+    for words in read_sentences([HELD_OUT], TextSettings.of_corpus(tokenizer="default")):
         places = [place for place, word in enumerate(words) if word.isalpha() and len(word) > 3]
         if places and len(words) > 5:
             yield Question(list(words), draw.choice(places))

@@ -35,7 +35,7 @@ from elmokit.pretraining.report import Report
 from elmokit.pretraining.run import choose_vocabulary, read_corpus
 from elmokit.pretraining.trainer import Group
 from elmokit.system import peak_memory
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 
@@ -111,7 +111,7 @@ def measure(run: PretrainConfig, orders: list[int]) -> None:
 
 def read_held_out(corpus: CorpusConfig, vocabulary: Vocabulary) -> Iterable[HeldOut]:
     """The held-out files of a run, one by one."""
-    settings = CorpusSettings(corpus.tokenizer, corpus.one_sentence_per_line, corpus.errors)
+    settings = corpus.text
     for path in find_files(corpus.valid):
         yield held_out(path.name, read_sentences([path], settings), vocabulary)
 

@@ -176,7 +176,7 @@ class PlainStack(nn.Module):
 def run_quietly(
     layer: nn.Module, inputs: Tensor, state: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Run a layer; that a processor has no kernel of its own for projections is no news."""
+    """Run a layer; that a CPU has no kernel of its own for projections is no news."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="LSTM with projections is not supported")
         return layer(inputs, state)

@@ -32,6 +32,7 @@ from benchmarks.pretraining_flops import (
 )
 from benchmarks.text import REPOSITORY, real_sentences
 from elmokit.config import CharacterEncoderConfig, ModelConfig
+from elmokit.io.text_files import TextSettings
 from elmokit.model.character_encoder import WORDS_PER_GROUP, character_lengths
 from elmokit.model.products import has_bfloat16
 from elmokit.model.softmax import AdaptiveSoftmax
@@ -99,7 +100,7 @@ def real_text(folder: Path) -> tuple[PreparedCorpus, Vocabulary]:
         files, tokenizer = [folder / "text.txt"], "whitespace"
         text = "".join(" ".join(sentence) + "\n" for sentence in sentences)
         files[0].write_text(text, encoding="utf-8")
-    corpus = prepare_corpus(files, tokenizer=tokenizer, cache=folder / "corpora")
+    corpus = prepare_corpus(files, TextSettings.of_corpus(tokenizer), cache=folder / "corpora")
     return corpus, padded(build_vocabulary(corpus, max_size=WORDS))
 
 
@@ -249,7 +250,7 @@ def print_table(cases: list[Case], seconds: dict[str, float], peak: float) -> No
             f"| {flops.total / taken / peak:.0%} |"
         )
     note = "has" if has_bfloat16(torch.device("cpu")) else "has no"
-    print(f"\nfloat32 throughout: peak {peak / 1e9:.0f} GFLOP/s; this processor {note} bfloat16.")
+    print(f"\nfloat32 throughout: peak {peak / 1e9:.0f} GFLOP/s; this CPU {note} bfloat16.")
 
 
 if __name__ == "__main__":

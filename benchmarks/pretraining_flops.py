@@ -1,6 +1,6 @@
 """Floating-point operations of one step of pretraining, counted from the shapes.
 
-Only matrix products count: they are what a processor's peak is measured with. A product of
+Only matrix products count: they are what a CPU's peak is measured with. A product of
 (rows, inputs) by (inputs, outputs) takes 2 * rows * inputs * outputs; going back takes two more of
 the same size, one for the gradient of the rows and one for that of the weight. So a step takes
 three times what its way forward takes:

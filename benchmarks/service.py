@@ -75,7 +75,7 @@ class Load:
     latencies: list[float]
     failures: int
     client_seconds: float
-    """Of processor time, of all clients together."""
+    """Of CPU time, of all clients together."""
     worst: float = 0.0
     """The largest difference to what the library gives."""
 
@@ -201,7 +201,7 @@ async def client(
     load: Load,
     expected: np.ndarray | None,
 ) -> None:
-    """One client: a sentence after another, over a connection that it opens anew when it is lost.
+    """One client: a sentence after another, over a connection that it opens again when it is lost.
 
     It speaks HTTP by itself: a client library takes more time than the service.
     """

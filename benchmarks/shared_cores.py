@@ -168,15 +168,16 @@ def groups_of(sentences: Sentences, size: int) -> Iterator[Sentences]:
 def embed(sentences: Sentences, folder: str) -> Iterator[int]:
     """What `elmo embed` does with each file; gives how many words it had."""
     from elmokit import Embedder
-    from elmokit.bulk.inputs import InputSettings, open_input
+    from elmokit.bulk.inputs import open_input
     from elmokit.bulk.pipeline import embed_files
+    from elmokit.io.text_files import TextSettings
 
     embedder = Embedder.load()
     with tempfile.TemporaryDirectory(dir=folder) as own:
         text = Path(own) / "text.txt"
         for some in groups_of(sentences, 200):
             text.write_text("\n".join(" ".join(words) for words in some), encoding="utf-8")
-            source = open_input([str(text)], InputSettings())
+            source = open_input([str(text)], TextSettings())
             yield embed_files(embedder, source, Path(own) / "out.npz", force=True).words
 
 

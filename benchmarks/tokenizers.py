@@ -185,7 +185,7 @@ def joined(text: str, words: list[Span]) -> list[Span]:
 
 
 def read_conll2003(path: Path) -> Iterator[Paragraph]:
-    """The sentences of a CoNLL-2003 file, words joined by blanks."""
+    """The sentences of a CoNLL-2003 file, words joined by whitespace."""
     for block in gzip.decompress(path.read_bytes()).decode().split("\n\n"):
         forms = [line.split()[0] for line in block.splitlines() if line.strip()]
         if forms and forms[0] != "-DOCSTART-":

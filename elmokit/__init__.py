@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from elmokit.analysis.neighbours.build import build_index
     from elmokit.analysis.neighbours.index import NeighbourIndex
-    from elmokit.bulk.inputs import InputSettings, open_input
+    from elmokit.bulk.inputs import open_input
     from elmokit.bulk.pipeline import embed_files
     from elmokit.config import CharacterEncoderConfig, ModelConfig
     from elmokit.errors import ConfigError, ElmoError, ElmoWarning, FormatError, InputError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from elmokit.inference.embedder import Embedder
     from elmokit.inference.language_model import LanguageModel
     from elmokit.inference.lookup import CachedEmbedder
+    from elmokit.io.text_files import TextSettings
     from elmokit.model.bilm import BiLM
     from elmokit.model.elmo import Elmo
     from elmokit.model.scalar_mix import ScalarMix
@@ -49,13 +50,13 @@ _HOMES = {
     "Embedder": "elmokit.inference.embedder",
     "FormatError": "elmokit.errors",
     "InputError": "elmokit.errors",
-    "InputSettings": "elmokit.bulk.inputs",
     "LanguageModel": "elmokit.inference.language_model",
     "ModelConfig": "elmokit.config",
     "NeighbourIndex": "elmokit.analysis.neighbours.index",
     "PretrainConfig": "elmokit.pretraining.config",
     "ScalarMix": "elmokit.model.scalar_mix",
     "StaticVectors": "elmokit.static.vectors",
+    "TextSettings": "elmokit.io.text_files",
     "TrainedTask": "elmokit.tasks.trained",
     "VectorSettings": "elmokit.vectors.items",
     "Vocabulary": "elmokit.text.vocabulary",
@@ -85,13 +86,13 @@ __all__ = [
     "Embedder",
     "FormatError",
     "InputError",
-    "InputSettings",
     "LanguageModel",
     "ModelConfig",
     "NeighbourIndex",
     "PretrainConfig",
     "ScalarMix",
     "StaticVectors",
+    "TextSettings",
     "TrainedTask",
     "VectorSettings",
     "Vocabulary",

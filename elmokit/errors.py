@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ElmoError(Exception):
-    """Base of every error that the person running the program can mend.
+    """Base of every error that the person running the program can fix.
 
     The message is one line: where, what was found, what to do.
     """
@@ -39,7 +39,7 @@ class DivergedError(ElmoError):
 
 
 class StoppedError(ElmoError):
-    """Work that was asked to stop: says what is saved and how to go on."""
+    """Work that was asked to stop: says what is saved and how to resume."""
 
 
 class ElmoWarning(UserWarning):

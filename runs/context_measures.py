@@ -26,8 +26,8 @@ from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.inference.language_model import LanguageModel, StartState
 from elmokit.inference.predictions import Perplexity
 from elmokit.inference.token_vectors import encode_words
-from elmokit.io.text_files import find_files
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.io.text_files import TextSettings, find_files
+from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import Vocabulary
 
 Likeness = NDArray[np.float64]
@@ -81,7 +81,7 @@ def read_questions(path: Path = QUESTIONS) -> Questions:
 
 
 def item_of(values: Mapping[str, str]) -> Item:
-    """One item, its sentences split at blanks."""
+    """One item, its sentences split at whitespace."""
     anchor, same, other = (tuple(values[name].split()) for name in ("anchor", "same", "other"))
     return Item(values["word"], values["kind"], (anchor, same, other))
 
@@ -361,7 +361,7 @@ def check_perplexities(embedder: Embedder, text: str) -> dict[str, Perplexity]:
     In state carry it reads one sentence after the other, which takes its time.
     """
     language_model = LanguageModel(embedder.bilm, embedder.vocabulary, tokenizer=embedder.tokenizer)
-    settings = CorpusSettings(tokenizer=embedder.tokenizer.name)
+    settings = TextSettings.of_corpus(tokenizer=embedder.tokenizer.name)
     sentences = list(islice(read_sentences(find_files([text]), settings), MOST_SENTENCES))
     perplexities = {}
     for state in get_args(StartState):

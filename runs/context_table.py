@@ -7,7 +7,7 @@ the occurrences nearest to it. They are occurrences of the same word, as those t
 with `--any-word` of others too, for which the index must have them (`elmo neighbours build`).
 
 An index that is not there is built, of these words alone, from the text of the bundled model: what
-is printed may be published, which news and reviews may not. Cut short, the same command goes on.
+is printed may be published, which news and reviews may not. Cut short, the same command continues.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from benchmarks.machine import describe
 from elmokit.analysis.neighbours.build import IndexSettings, build_index
 from elmokit.analysis.neighbours.index import Neighbour, NeighbourIndex
 from elmokit.analysis.neighbours.store import is_index
-from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.inputs import open_input
 from elmokit.bundled import ENGLISH_SMALL
 from elmokit.cli.neighbours import Indexed
 from elmokit.errors import ElmoError
 from elmokit.inference.embedder import Embedder
+from elmokit.io.text_files import TextSettings
 from elmokit.pretraining.config import read_run
 from elmokit.static.vectors import StaticVectors
 
@@ -82,7 +83,7 @@ def main() -> None:
 
 def build(embedder: Embedder, text: Sequence[str], index: str, name: str) -> None:
     """Build an index of the words that are asked about; only their sentences are embedded."""
-    source = open_input(tuple(text), InputSettings(split=True))
+    source = open_input(tuple(text), TextSettings(split=True))
     settings = IndexSettings(layers="all", words=frozenset(QUESTIONS))
     with Indexed("indexing") as progress:
         summary = build_index(

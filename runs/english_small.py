@@ -5,7 +5,7 @@
 
 What is measured is what is shipped: the weights in half precision. Every table of the card is what
 one command printed. They are kept in the run's folder, by the checksum of the weights or of the
-recipe; a table that is there already is not made again, so that work cut short goes on. The prose
+recipe; a table that is there already is not made again, so that work cut short continues. The prose
 around them is in runs/data/english_small_card.md.
 """
 

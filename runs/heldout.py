@@ -29,8 +29,8 @@ from elmokit.errors import ElmoError
 from elmokit.inference.language_model import LanguageModel, StartState
 from elmokit.inference.predictions import Perplexity
 from elmokit.io.files import write_atomically
-from elmokit.io.text_files import find_files
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.io.text_files import TextSettings, find_files
+from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import UNKNOWN
 
 STATES: tuple[StartState, ...] = get_args(StartState)
@@ -85,8 +85,8 @@ def sentences_of(source: Source, tokenizer: str) -> Iterator[list[str]]:
     """The sentences of a source, in little memory."""
     files = find_files([source.path])
     if source.tokenized:
-        return sentences_of_wikitext(read_sentences(files, CorpusSettings("whitespace")))
-    return read_sentences(files, CorpusSettings(tokenizer))
+        return sentences_of_wikitext(read_sentences(files, TextSettings()))
+    return read_sentences(files, TextSettings.of_corpus(tokenizer))
 
 
 def sentences_of_wikitext(paragraphs: Iterable[list[str]]) -> Iterator[list[str]]:
@@ -116,7 +116,7 @@ def whole_words(words: Iterable[str]) -> list[str]:
 
 
 def cut_paragraph(words: Iterable[str]) -> Iterator[list[str]]:
-    """Cut after each full stop and what closes behind it, unless small letters go on.
+    """Cut after each full stop and what closes behind it, unless small letters continue.
 
     >>> for words in cut_paragraph('" Go ! " he said . " No . " It rained .'.split()):
     ...     print(*words)

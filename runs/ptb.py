@@ -3,7 +3,7 @@
     python -m runs.ptb ../shared/data/ptb-lm --minutes 20
 
 The folder holds ptb.train.txt.gz, ptb.valid.txt.gz and ptb.test.txt.gz (929,589 targets to train
-on, 10,000 words). Minutes are those of one processor, without validation. Each recipe first trains
+on, 10,000 words). Minutes are those of one CPU, without validation. Each recipe first trains
 a few steps to see how many fit into them, so that its schedule can end with them. The constants are
 those of runs/paper.toml and runs/modern.toml; both train the model below. What a small text needs
 otherwise is in SMALL_TEXT. The two run side by side, in a process each.
@@ -24,10 +24,10 @@ import torch
 
 from benchmarks.machine import describe
 from elmokit.inference.language_model import LanguageModel
-from elmokit.io.text_files import find_files
+from elmokit.io.text_files import TextSettings, find_files
 from elmokit.pretraining.config import read_run
 from elmokit.pretraining.run import Result, pretrain
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.text.tokenizer import read_sentences
 
 MODEL: dict[str, Any] = {
     "model.token_size": 128,
@@ -64,7 +64,7 @@ def steps_in(minutes: float, recipe: str, settings: dict[str, Any]) -> int:
 
 
 def seconds_of(recipe: str, settings: dict[str, Any], steps: int) -> float:
-    """Seconds of the processor that some steps take, and what comes before and after them."""
+    """Seconds of the CPU that some steps take, and what comes before and after them."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
         train(recipe, settings | {"corpus.valid": None}, steps, Path(folder) / "measured")
@@ -104,7 +104,7 @@ def line_of(recipe: str, result: Result, test: Path) -> str:
     assert result.perplexity is not None
     metrics = (result.model.parent / "metrics.jsonl").read_text().splitlines()
     epoch = [json.loads(line) for line in metrics if '"train"' in line][-1]["epoch"]
-    sentences = read_sentences(find_files([test]), CorpusSettings("whitespace"))
+    sentences = read_sentences(find_files([test]), TextSettings())
     tested = LanguageModel.load(result.model).perplexity(sentences)
     valid = result.perplexity
     return (

@@ -78,9 +78,7 @@ def prepared(recipe: str) -> PreparedCorpus:
     with Passes("preparing") as progress:
         return prepare_corpus(
             find_files(corpus.train),
-            tokenizer=corpus.tokenizer,
-            one_sentence_per_line=corpus.one_sentence_per_line,
-            errors=corpus.errors,
+            corpus.text,
             progress=progress,
         )
 

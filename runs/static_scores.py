@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.machine import describe
 from elmokit.cli.static import PassesProgress
 from elmokit.errors import ElmoError
-from elmokit.io.text_files import find_files
+from elmokit.io.text_files import TextSettings, find_files
 from elmokit.static.evaluation import analogy_scores, similarity_score, total
 from elmokit.static.files import import_gensim
 from elmokit.static.training import TrainingSettings, train_vectors
@@ -110,7 +110,7 @@ def measure(arguments: argparse.Namespace) -> tuple[list[Scores], list[Scores]]:
         vectors = StaticVectors.load(arguments.vectors)
         theirs = gensim_scores(gensim_of(vectors), arguments.wordsim)
         return [our_scores(vectors, arguments.wordsim)], [theirs]
-    sentences = list(read_sentences(find_files(arguments.text)))
+    sentences = list(read_sentences(find_files(arguments.text), TextSettings.of_corpus("default")))
     pairs = [
         trained_scores(
             sentences,

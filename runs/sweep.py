@@ -3,7 +3,7 @@
     python -m runs.sweep runs/modern.toml --train TEXT --valid TEXT --minutes 15 --blimp BLIMP \
         "training.learning_rate=0.001" "training.rows=128 training.unroll=35"
 
-Each further argument is one variant: settings separated by blanks; "" is the recipe itself. They
+Each further argument is one variant: settings separated by spaces; "" is the recipe itself. They
 run one after the other, each in a process of its own, so the machine should do nothing else. First
 a step is measured, then the whole schedule is laid into the time. `--start` names a model whose
 weights, vocabulary and sizes all variants start from.
@@ -83,11 +83,11 @@ class Sweep:
         from elmokit.analysis.probes.files import read_minimal_pairs
         from elmokit.analysis.probes.probes import probe_minimal_pairs
         from elmokit.inference.language_model import LanguageModel
-        from elmokit.io.text_files import find_files
+        from elmokit.io.text_files import TextSettings, find_files
         from elmokit.text.tokenizer import read_sentences
 
         language_model = LanguageModel.load(model)
-        sentences = list(read_sentences(find_files(self.valid)))
+        sentences = list(read_sentences(find_files(self.valid), TextSettings.of_corpus("default")))
         found = {
             "zeros": language_model.perplexity(sentences).mean,
             "carried": language_model.perplexity(sentences, "carry").mean,

@@ -122,7 +122,7 @@ def noted(folder: Path, before: str | None = None) -> Iterator[None]:
 
     Args:
         folder: The run's.
-        before: Where what goes on was made.
+        before: Where what continues was made.
     """
     where = describe()  # before: a commit made meanwhile is not what is measured
     if before is not None:
@@ -164,7 +164,7 @@ def is_of(results: Mapping[str, Any], wanted: TaskConfig) -> bool:
 
 
 def is_longer(wanted: TaskConfig, results: Mapping[str, Any]) -> bool:
-    """Whether results are what the wanted run comes to as well, before it goes on."""
+    """Whether results are what the wanted run comes to as well, before it continues."""
     names = [setting.removeprefix("training.") for setting in MAY_CHANGE]
     length = {name: results["config"]["training"][name] for name in names}
     if any(getattr(wanted.training, name) < value for name, value in length.items()):
@@ -201,7 +201,7 @@ def version() -> str:
 def train(row: Row, config: TaskConfig, folder: Path) -> None:
     """One run, into its folder.
 
-    One that was stopped goes on, and so does one that was shorter, if all other settings are the
+    One that was stopped continues, and so does one that was shorter, if all other settings are the
     same; any other is replaced.
     """
     found = results_in(folder)

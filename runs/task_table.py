@@ -3,7 +3,7 @@
     python -m runs.task_table                       all rows, each with its seeds
     python -m runs.task_table ner pos --seeds 1     some of them
 
-A run that is done is not run again, and one that was stopped goes on; see runs/task_runs.py.
+A run that is done is not run again, and one that was stopped continues; see runs/task_runs.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from small_models import small_embedder
 
 from elmokit import Embedder
 from elmokit.analysis.neighbours.build import BuildSummary, IndexSettings, build_index
-from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.inputs import open_input
+from elmokit.io.text_files import TextSettings
 
 WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "Crane", "한국어", "o'clock"]
 EVERY_LAYER = IndexSettings(layers="all")
@@ -49,7 +50,7 @@ def built(
     corpus = folder / "corpus.txt"
     if not corpus.exists():
         write_corpus(corpus, lines)
-    source = open_input([str(corpus)], InputSettings())
+    source = open_input([str(corpus)], TextSettings())
     return build_index(embedder or small_embedder(), source, folder / "index", settings, **changes)
 
 

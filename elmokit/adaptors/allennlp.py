@@ -220,7 +220,7 @@ class CachedVocabulary(nn.Module):
         return known, spellings
 
     def vectors(self, bilm: BiLM) -> Tensor:
-        """Token vectors (words, token_size), computed anew when the encoder has changed."""
+        """Token vectors (words, token_size), computed again when the encoder has changed."""
         version = version_of(bilm.encoder.parameters())
         if self._vectors is None or version != self._made_from:
             with torch.no_grad():

@@ -31,7 +31,7 @@ class ElmoEmbedder:
     Args:
         options_file: A path or an address.
         weight_file: A path or an address; None where `options_file` is the folder of a model.
-        cuda_device: Number of the GPU; -1 is the processor.
+        cuda_device: Number of the GPU; -1 is the CPU.
         stateful: Continue the batch before, row by row, as AllenNLP does.
     """
 
@@ -94,7 +94,7 @@ class ElmoEmbedder:
         """Embed the lines of an open file into HDF5, in the layout of `allennlp elmo`.
 
         Args:
-            input_file: A sentence per line, words separated by blanks; a blank line has no words.
+            input_file: A sentence per line, words separated by whitespace; a blank line has none.
             output_file_path: The HDF5 file.
             output_format: "all" layers (layers, words, size), the "top" one or the "average" of
                 them (words, size).
@@ -126,7 +126,7 @@ class ElmoEmbedder:
 
 
 def read_sentences(input_file: Iterable[str]) -> list[str]:
-    """The lines of an open text file, without blanks around them."""
+    """The lines of an open text file, without whitespace around them."""
     if isinstance(input_file, str | bytes | Path):
         raise InputError(f"input_file is {short(input_file)}; give the open file: open(name)")
     sentences = []
@@ -144,6 +144,6 @@ def device_of(cuda_device: int) -> str:
     if cuda_device >= torch.cuda.device_count():
         raise InputError(
             f"cuda_device is {cuda_device}, but there are {torch.cuda.device_count()} GPUs here; "
-            "use -1 for the processor"
+            "use -1 for the CPU"
         )
     return f"cuda:{cuda_device}"

@@ -88,7 +88,7 @@ def strings(array: NDArray[Any]) -> list[str]:
 def string(row: bytes, number: int) -> str:
     """The text of one row."""
     if b"\0" in row:
-        raise InputError(f"row {number} goes on behind its end; make the array with texts([…])")
+        raise InputError(f"row {number} continues behind its end; make the array with texts([…])")
     try:
         return row.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

@@ -62,7 +62,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             TF-Hub's module does; or a function that gives the words of a text.
         batch_size: How many texts are read at once; those of like length go together.
         precision: "exact" or "fast", as in `Embedder`.
-        device: Where to compute; None for the processor.
+        device: Where to compute; None for the CPU.
         cache_megabytes: How much is remembered of texts; 0 for nothing.
 
     Attributes:

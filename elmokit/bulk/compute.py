@@ -148,7 +148,7 @@ class Summary:
     duplicates: int = 0
     long_sentences: int = 0  # too long to be read whole, each as often as the text has it
     longest_whole: int | None = None  # words of the longest sentence that is read whole
-    out_of_memory: int = 0  # how often a batch had to be halved, or computed on the processor
+    out_of_memory: int = 0  # how often a batch had to be halved, or computed on the CPU
     unusual_words: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     words_per_second: float = 0.0
@@ -288,7 +288,7 @@ class Computer:
         self._counts["duplicates"] += sum(map(bool, sentences))
 
     def state(self) -> StateArrays | None:
-        """What `restore` needs to go on after the sentences so far; None if nothing is carried."""
+        """What `restore` needs to continue after the sentences so far; None without a state."""
         carried = self.embedder.carried_state()
         return None if carried is None else {**carried, NEXT_ROW: np.array(self._next_row)}
 
@@ -316,7 +316,7 @@ class Computer:
         return vectors
 
     def _embed(self, sentences: Sequence[Sentence], first_row: int = 0) -> list[Vectors]:
-        """Embed sentences; on the processor if another device has no memory for a single one."""
+        """Embed sentences; on the CPU if another device has no memory for a single one."""
 
         def embed() -> list[Vectors]:
             return self.embedder.embed_as(
@@ -342,7 +342,7 @@ class Computer:
     def _move_to_processor(self, device: torch.device) -> None:
         warnings.warn(
             f"out of memory on {device} even for a single sentence; "
-            "the rest is computed on the processor",
+            "the rest is computed on the CPU",
             ElmoWarning,
             stacklevel=2,
         )

@@ -8,7 +8,7 @@
 | any other | a line, which is a text |
 
 All but Parquet may be compressed (`.csv.gz`, `.jsonl.zst`, `.xz`). `format` says what a stream is,
-or a file whose name does not tell. A text is a sentence whose words are separated by blanks, and
+or a file whose name does not tell. A text is a sentence, its words separated by whitespace, and
 gives one record, though it be blank. With `tokenize` it is raw text whose words the tokenizer
 finds, and still one record. With `split` it gives a record for each sentence that the tokenizer
 finds, so none if it is blank. A list of words is a sentence as it is.
@@ -21,27 +21,24 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
-from elmokit.config import check_choice
-from elmokit.errors import ConfigError, ElmoWarning, InputError
+from elmokit.errors import ElmoWarning, InputError
 from elmokit.io import text_files as corpus
-from elmokit.io.tables import TABLE_SUFFIXES, Columns, ParquetFile, Row, TableFormat, text_rows
+from elmokit.io.tables import TABLE_SUFFIXES, ParquetFile, Row, TableFormat, text_rows
 from elmokit.io.text_files import (
-    ENCODING,
     STANDARD_INPUT,
-    Errors,
     TextFile,
+    TextSettings,
     TextStream,
     compression,
     find_files,
-    known_encoding,
     suffix,
 )
-from elmokit.text.tokenizer import load_tokenizer
+from elmokit.text.tokenizer import sentences_of_text
 
 ROWS_LOOKED_AT = 20
 RAW_SHARE = 0.25
@@ -86,8 +83,6 @@ class RawTextHint:
         self._decided = True
 
 
-Format = Literal["text", "jsonl", "csv", "tsv", "parquet"]
-
 PARQUET = ".parquet"
 TABLES = (*TABLE_SUFFIXES, PARQUET)
 SUFFIXES = (*corpus.SUFFIXES, *TABLES)
@@ -110,59 +105,6 @@ class Record(NamedTuple):
     id: str | int | None = None  # kept from another column
 
 
-@dataclass(frozen=True)
-class InputSettings:
-    """How inputs become records.
-
-    Attributes:
-        split: Texts are raw: each is split into sentences and words.
-        tokenizer: What splits them: the name that a model records.
-        column: The column of a table that has the text, or the words; None for "sentence" or
-            "text", whichever is there.
-        keep: Another column, a text or a whole number, that becomes the `id` of its records.
-        errors: What to do about bytes that are not of the encoding: "strict" refuses them,
-            "replace" reads them as U+FFFD.
-        tokenize: Texts are raw, and each is one sentence, which is split into words.
-        encoding: How texts are written as bytes; Parquet has its own.
-        format: What the inputs are; None for what their names say.
-        skip_bad_rows: Leave out rows of CSV and TSV with more or fewer fields than columns.
-    """
-
-    split: bool = False
-    tokenizer: str = "default"
-    column: str | None = None
-    keep: str | None = None
-    errors: Errors = "strict"
-    tokenize: bool = False
-    encoding: str = ENCODING
-    format: Format | None = None
-    skip_bad_rows: bool = False
-
-    def __post_init__(self) -> None:
-        load_tokenizer(self.tokenizer)
-        check_choice("errors", self.errors, get_args(Errors))
-        check_choice("format", self.format, (None, *get_args(Format)))
-        object.__setattr__(self, "encoding", known_encoding(self.encoding))
-        if self.split and self.tokenize:
-            raise ConfigError(
-                "split makes sentences of a text, tokenize takes it for one; choose one of them"
-            )
-
-    @property
-    def raw(self) -> bool:
-        """Whether a tokenizer finds the words."""
-        return self.split or self.tokenize
-
-    @property
-    def columns(self) -> Columns:
-        """What is used of a table."""
-        return Columns(self.column, self.keep, self.skip_bad_rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values; settings that read alike are alike."""
-        return asdict(self) | {"tokenizer": self.tokenizer if self.raw else None}
-
-
 class InputSource(Protocol):
     """One file or stream."""
 
@@ -179,10 +121,10 @@ class InputSource(Protocol):
 class TextSource:
     """The rows of a text: its lines, or what a table in it has on them."""
 
-    def __init__(self, text: TextFile, columns: Columns, format: TableFormat | None) -> None:
+    def __init__(self, text: TextFile, settings: TextSettings, format: TableFormat | None) -> None:
         self.path = text.path
         self._text = text
-        self._columns = columns
+        self._settings = settings
         self._format = format
 
     @property
@@ -192,19 +134,18 @@ class TextSource:
 
     def rows(self, start: int = 1) -> Iterator[Row]:
         """Its rows from line `start` on."""
-        return text_rows(self._text, self._format, self._columns, start)
+        return text_rows(self._text, self._format, self._settings, start)
 
 
 class Input:
     """Records of some files or of a stream; `open_input` makes it."""
 
     def __init__(
-        self, sources: Sequence[InputSource], settings: InputSettings, *, streamed: bool = False
+        self, sources: Sequence[InputSource], settings: TextSettings, *, streamed: bool = False
     ) -> None:
         self.settings = settings
         self.streamed = streamed
         self._sources = sources
-        self._tokenizer = load_tokenizer(settings.tokenizer)
         sizes = (0 if streamed else _size(source.path) for source in sources)
         self._bytes_before = list(accumulate(sizes, initial=0))  # each source, and the end
         self._reading: int | None = None
@@ -281,15 +222,10 @@ class Input:
         """The words of each sentence of a row."""
         if isinstance(value, list):
             return [value] if value or not self.settings.split else []
-        if self.settings.tokenize:
-            return [[token.text for token in self._tokenizer.words(value)]]
-        if not self.settings.split:
-            return [value.split()]
-        sentences = self._tokenizer.sentences(value)
-        return ([token.text for token in tokens] for tokens in sentences)
+        return sentences_of_text(value, self.settings)
 
 
-def open_input(names: Sequence[str], settings: InputSettings) -> Input:
+def open_input(names: Sequence[str], settings: TextSettings) -> Input:
     """Find the files and look at the beginning of each; nothing stays open.
 
     A file that is missing, empty or damaged at its beginning, and a table without the columns that
@@ -331,28 +267,27 @@ def fingerprint(path: Path) -> dict[str, Any]:
     }
 
 
-def _source(path: Path, settings: InputSettings) -> InputSource:
+def _source(path: Path, settings: TextSettings) -> InputSource:
     kind = f".{settings.format}" if settings.format else suffix(path)
     if kind == PARQUET:
         if compressed := compression(path):
             raise InputError(f"{path}: a Parquet file inside a .{compressed} file; decompress it")
-        return ParquetFile(path, settings.columns, settings.errors)
+        return ParquetFile(path, settings)
     text = TextFile(path, settings.errors, settings.encoding)
-    return TextSource(text, settings.columns, _table_format(kind, path, settings))
+    return TextSource(text, settings, _table_format(kind, path, settings))
 
 
-def _stream(name: str, settings: InputSettings) -> InputSource:
+def _stream(name: str, settings: TextSettings) -> InputSource:
     text = TextStream(name, settings.errors, settings.encoding)
     if settings.format == "parquet":
         raise InputError(f"{text.path}: is a stream, which Parquet cannot be; save it in a file")
-    columns = (settings.column, settings.keep) != (None, None)
-    kind = settings.format or ("jsonl" if columns else "text")
-    return TextSource(text, settings.columns, _table_format(f".{kind}", text.path, settings))
+    kind = settings.format or ("jsonl" if settings.has_columns else "text")
+    return TextSource(text, settings, _table_format(f".{kind}", text.path, settings))
 
 
-def _table_format(kind: str, path: Path, settings: InputSettings) -> TableFormat | None:
+def _table_format(kind: str, path: Path, settings: TextSettings) -> TableFormat | None:
     """What a table is; None for plain text, which has no columns to ask for."""
-    if kind not in TABLE_SUFFIXES and (settings.column, settings.keep) != (None, None):
+    if kind not in TABLE_SUFFIXES and settings.has_columns:
         raise InputError(
             f"{path}: is plain text, which has no columns; ask for none (--text-column, --keep), "
             f"name a table ({', '.join(TABLES)}), or say what it is (--format)"

@@ -27,7 +27,7 @@ import torch
 
 from elmokit import errors
 from elmokit.bulk.compute import Computer, Report, Summary, Tally
-from elmokit.bulk.inputs import Input, InputSettings, RecordPlace, open_input
+from elmokit.bulk.inputs import Input, RecordPlace, open_input
 from elmokit.bulk.pipeline import (
     EmbeddingJob,
     End,
@@ -42,6 +42,7 @@ from elmokit.bulk.pipeline import (
 from elmokit.errors import ElmoError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Mix
+from elmokit.io.text_files import TextSettings
 from elmokit.system import peak_memory
 from elmokit.vectors.items import VectorSettings
 
@@ -190,7 +191,7 @@ class Shard:
 
     number: int
     files: tuple[str, ...]
-    settings: InputSettings
+    settings: TextSettings
     tokens: int
     finished: Finished
     done: frozenset[str]

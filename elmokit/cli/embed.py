@@ -13,17 +13,17 @@ from elmokit.cli.options import (
     add_options,
     check_place,
     computing_options,
-    encoding_options,
     load_embedder,
     model_options,
-    table_options,
+    text_options,
+    text_settings,
     threads_given,
 )
 from elmokit.system import give_back_large_blocks, remember_few_shapes
 
 if TYPE_CHECKING:
     from elmokit.bulk.compute import Summary
-    from elmokit.bulk.inputs import Input, InputSettings
+    from elmokit.bulk.inputs import Input
     from elmokit.inference.embedder import Embedder
     from elmokit.vectors.items import VectorSettings
 
@@ -39,29 +39,6 @@ class EmbedCommand(ModelCommand):
                 args.insert(place + 2, "--mix")
                 break
         return super().parse_args(ctx, args)
-
-
-def input_options(function: Function) -> Function:
-    """Add the flags that say how INPUT becomes sentences."""
-    return add_options(
-        function,
-        click.option(
-            "--tokenize",
-            is_flag=True,
-            help="INPUT is raw text: split each line, or cell of a table, into words; it stays "
-            "one sentence.",
-        ),
-        click.option(
-            "--split",
-            is_flag=True,
-            help="INPUT is raw text: split it into words and sentences (of 4,000 characters at "
-            "most).",
-        ),
-        table_options,
-        click.option(
-            "--keep", metavar="NAME", help="Of a table: a column to keep as the vectors' id."
-        ),
-    )
 
 
 def vector_options(function: Function) -> Function:
@@ -109,8 +86,8 @@ def vector_options(function: Function) -> Function:
     help="Where to write: .h5 or .hdf5 (the layout of `allennlp elmo`), .parquet, .npz, .jsonl.",
 )
 @model_options
-@input_options
-@encoding_options
+@text_options
+@click.option("--keep", metavar="NAME", help="Of a table: a column to keep as the vectors' id.")
 @vector_options
 @computing_options
 @click.option(
@@ -138,19 +115,19 @@ def embed(
 ) -> None:
     """Turn text of any size into a file of vectors.
 
-    INPUT is a text file (each line a sentence, its words separated by blanks), JSON lines or CSV,
+    INPUT is a text file (a sentence a line, words separated by whitespace), JSON lines or CSV,
     plain or as .gz, .xz or .zst, or Parquet; several files, patterns or folders; or - for standard
     input. Line n of a text is vector n of OUT; blank lines are kept, with no words. Raw text needs
     --tokenize, or --split.
 
     Memory does not grow with the text. What is done is kept in OUT.parts until OUT is whole: after
-    Ctrl-C, a crash or a power cut, the same command with --resume goes on.
+    Ctrl-C, a crash or a power cut, the same command with --resume continues.
 
     \b
     Examples:
       elmo embed sentences.txt -o vectors.h5
       elmo embed "news/*.txt.gz" --split --pool mean --dtype float16 -o news.parquet
-      elmo embed reviews.csv --column text --keep id --tokenize --pool mean -o reviews.npz
+      elmo embed reviews.csv --text-column text --keep id --tokenize --pool mean -o reviews.npz
     """
     give_back_large_blocks()
     remember_few_shapes()
@@ -162,7 +139,7 @@ def embed(
         raise click.UsageError("--threads is for --engine local; Ray's workers have one CPU each")
     settings = vector_settings(flags)
     # Files are looked for before PyTorch and a model are loaded for nothing.
-    source = open_input(inputs, input_settings(flags))
+    source = open_input(inputs, text_settings(flags))
     check(output, settings, resume=resume, force=force)
     embedder = load_embedder(**flags, quiet=quiet)
     source = source.split_by(embedder.tokenizer.name)
@@ -187,20 +164,6 @@ def vector_settings(flags: dict[str, Any]) -> VectorSettings:
         mix=mix,
         keep_sentences=not flags.pop("forget_sentences"),
         **{name: flags.pop(name) for name in ("pool", "dtype", "compression")},
-    )
-
-
-def input_settings(flags: dict[str, Any]) -> InputSettings:
-    """How INPUT becomes sentences; the flags are taken out of all."""
-    from elmokit.bulk.inputs import InputSettings
-
-    if flags["split"] and flags["tokenize"]:
-        raise click.UsageError(
-            "--split makes sentences of a text, --tokenize takes it for one; choose one of them"
-        )
-    names = ("split", "tokenize", "column", "keep", "skip_bad_rows", "encoding", "errors")
-    return InputSettings(
-        format=flags.pop("input_format"), **{name: flags.pop(name) for name in names}
     )
 
 

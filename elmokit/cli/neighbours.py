@@ -16,16 +16,14 @@ from elmokit.cli.options import (
     QUIET_OPTION,
     STATIC_OPTION,
     EitherSpelling,
-    Function,
     ModelCommand,
-    add_options,
     check_place,
     device_options,
-    encoding_options,
     load_embedder,
     load_static,
     model_options,
-    table_options,
+    text_options,
+    text_settings,
 )
 from elmokit.cli.progress import EmbeddingProgress
 from elmokit.system import give_back_large_blocks, remember_few_shapes
@@ -33,7 +31,6 @@ from elmokit.system import give_back_large_blocks, remember_few_shapes
 if TYPE_CHECKING:
     from elmokit.analysis.neighbours.build import IndexSettings
     from elmokit.analysis.neighbours.index import Neighbour
-    from elmokit.bulk.inputs import InputSettings
     from elmokit.static.vectors import StaticVectors
 
 MARGIN = 13
@@ -61,24 +58,6 @@ def neighbours() -> None:
     """
 
 
-def input_options(function: Function) -> Function:
-    """Add the flags that say how CORPUS becomes sentences."""
-    return add_options(
-        function,
-        click.option(
-            "--split",
-            is_flag=True,
-            help="CORPUS is raw text: split it into words and sentences.",
-        ),
-        click.option(
-            "--tokenize",
-            is_flag=True,
-            help="CORPUS is raw text: split each line into words; it stays one sentence.",
-        ),
-        table_options,
-    )
-
-
 @neighbours.command(cls=ModelCommand)
 @click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...")
 @click.option("-o", "--output", required=True, metavar="INDEX", help="The folder to make.")
@@ -92,8 +71,7 @@ def input_options(function: Function) -> Function:
 @click.option("--words", metavar="FILE", help="Keep only the words of this file, one per line.")
 @click.option("--skip-punctuation", is_flag=True, help="Keep only words with a letter or a digit.")
 @model_options
-@input_options
-@encoding_options
+@text_options
 @PRECISION_OPTION
 @device_options
 @click.option("--resume", is_flag=True, help="Go on with the same command where it was cut short.")
@@ -112,11 +90,11 @@ def build(
     """Keep every word of CORPUS with its vectors in INDEX, each different sentence once.
 
     CORPUS is what `elmo embed` reads: text files (each line a sentence, its words separated by
-    blanks), JSON lines, CSV or Parquet, plain or compressed, several of them, or - for standard
+    whitespace), JSON lines, CSV or Parquet, plain or compressed, several of them, or - for standard
     input. Raw text needs --split, or --tokenize.
 
     Memory does not grow with the text. What is done is kept in INDEX.parts until INDEX is whole:
-    after Ctrl-C, a crash or a kill, the same command with --resume goes on.
+    after Ctrl-C, a crash or a kill, the same command with --resume continues.
 
     \b
     Examples:
@@ -129,7 +107,7 @@ def build(
 
     settings = index_settings(flags)
     # Files are looked for before PyTorch and a model are loaded for nothing.
-    source = open_input(corpus, input_settings(flags))
+    source = open_input(corpus, text_settings(flags))
 
     from elmokit.analysis.neighbours.build import build_index, check_target
 
@@ -162,20 +140,6 @@ def index_settings(flags: dict[str, Any]) -> IndexSettings:
         layers=flags.pop("layers"),
         words=None if lines is None else frozenset(filter(None, lines)),
         skip_punctuation=flags.pop("skip_punctuation"),
-    )
-
-
-def input_settings(flags: dict[str, Any]) -> InputSettings:
-    """How CORPUS becomes sentences; the flags are taken out of all."""
-    from elmokit.bulk.inputs import InputSettings
-
-    if flags["split"] and flags["tokenize"]:
-        raise click.UsageError(
-            "--split makes sentences of a text, --tokenize takes it for one; choose one of them"
-        )
-    names = ("split", "tokenize", "column", "skip_bad_rows", "encoding", "errors")
-    return InputSettings(
-        format=flags.pop("input_format"), **{name: flags.pop(name) for name in names}
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from elmokit.system import VARIABLE, check_threads, use_threads
 if TYPE_CHECKING:
     from elmokit.inference.embedder import Embedder
     from elmokit.inference.language_model import LanguageModel
+    from elmokit.io.text_files import TextSettings
     from elmokit.static.vectors import StaticVectors
 
 
@@ -175,12 +176,28 @@ def encoding_options(function: Function) -> Function:
     )
 
 
-def table_options(function: Function) -> Function:
-    """Add the flags that say what of a table is read."""
+def text_options(function: Function) -> Function:
+    """Add the flags that say how text is read; `text_settings` takes them out again."""
     return add_options(
         function,
         click.option(
-            "--column", metavar="NAME", help="Of a table: the column that holds the text."
+            "--tokenize",
+            is_flag=True,
+            help="The text is raw: split each line, or cell of a table, into words; it stays one "
+            "sentence.",
+        ),
+        click.option(
+            "--split",
+            is_flag=True,
+            help="The text is raw: split each line, or cell of a table, into sentences (of 4,000 "
+            "characters at most) and words.",
+        ),
+        click.option(
+            "--text-column",
+            "--column",
+            "text_column",
+            metavar="NAME",
+            help="Of a table: the column that holds the text.",
         ),
         click.option(
             "--skip-bad-rows",
@@ -192,8 +209,25 @@ def table_options(function: Function) -> Function:
             "input_format",
             type=click.Choice(["text", "jsonl", "csv", "tsv", "parquet"]),
             help="What the input is. Without it: what its name says; standard input is text, or "
-            "JSON lines with --column.",
+            "JSON lines with --text-column.",
         ),
+        encoding_options,
+    )
+
+
+def text_settings(flags: dict[str, Any]) -> TextSettings:
+    """How text is read; the flags are taken out of all."""
+    from elmokit.io.text_files import TextSettings
+
+    if flags["split"] and flags["tokenize"]:
+        raise click.UsageError(
+            "--split makes sentences of a text, --tokenize takes it for one; choose one of them"
+        )
+    names = ("split", "tokenize", "text_column", "skip_bad_rows", "encoding", "errors")
+    return TextSettings(
+        format=flags.pop("input_format"),
+        keep=flags.pop("keep", None),
+        **{name: flags.pop(name) for name in names},
     )
 
 
@@ -214,14 +248,16 @@ def corpus_options(function: Function) -> Function:
             is_flag=True,
             help="A line of raw text is a sentence. Without it: a paragraph.",
         ),
-        click.option(
-            "--errors",
-            type=click.Choice(["strict", "replace"]),
-            default="strict",
-            show_default=True,
-            help="What is not UTF-8: refuse it, or read it as U+FFFD.",
-        ),
+        encoding_options,
     )
+
+
+def corpus_text(flags: dict[str, Any]) -> TextSettings:
+    """How text to train on is read; the flags are taken out of all."""
+    from elmokit.io.text_files import TextSettings
+
+    names = ("tokenizer", "one_sentence_per_line", "errors", "encoding")
+    return TextSettings.of_corpus(**{name: flags.pop(name) for name in names})
 
 
 def check_place(output: str) -> None:
@@ -305,29 +341,3 @@ def load_language_model(
             progress=progress,
             device=device,
         )
-
-
-def sentences_of_lines(
-    language_model: LanguageModel, lines: Sequence[str], split: bool
-) -> list[list[str]]:
-    """Each line as a sentence, or raw text split into sentences."""
-    return language_model.split("\n".join(lines)) if split else [line.split() for line in lines]
-
-
-def sentences_of_files(
-    language_model: LanguageModel, files: Sequence[str], split: bool, encoding: str, errors: str
-) -> Iterable[list[str]]:
-    """The sentences of files, globs and folders, none of them empty; "-" is standard input."""
-    from elmokit.bulk.inputs import InputSettings, open_input
-    from elmokit.io.text_files import find_files
-
-    settings = InputSettings(
-        split=split,
-        tokenizer=language_model.tokenizer.name,
-        errors=errors,  # type: ignore[arg-type]
-        encoding=encoding,
-        format="text",
-    )
-    names = files if list(files) == ["-"] else [str(path) for path in find_files(files)]
-    records = open_input(names, settings).records(hint_at_raw=False)
-    return (record.words for record in records if record.words)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import Function, add_options, corpus_options, device_options
+from elmokit.cli.options import (
+    Function,
+    add_options,
+    corpus_options,
+    corpus_text,
+    device_options,
+)
 from elmokit.cli.progress import SECONDS_BETWEEN_LINES, Passes, duration
 from elmokit.pretraining.report import Report, TrainingReport
 from elmokit.system import keep_large_blocks
@@ -161,7 +167,7 @@ def pretrain(
 
     RUN.toml holds the recipe; flags take the place of what it says. FOLDER gets the model (in
     FOLDER/model), checkpoints, metrics.jsonl and curves.png. Stop it whenever you like: --resume
-    goes on exactly where it was. The same command runs under torchrun on many processes.
+    continues exactly where it was. The same command runs under torchrun on many processes.
 
     \b
     Examples:
@@ -288,7 +294,7 @@ def vocabulary(
     CORPUS is any number of text files (plain, .gz, .xz, .zst), patterns such as "news/**/*.gz",
     and folders. Each line of FILE is a word and its count, the most frequent first, after <S>,
     </S> and <UNK>. The text is prepared for `elmo pretrain` at the same time; where that was cut
-    off, it goes on when run again.
+    off, it continues when run again.
 
     \b
     Examples:
@@ -297,6 +303,7 @@ def vocabulary(
     """
     from elmokit.pretraining.vocabulary import write_corpus_vocabulary
 
+    text = corpus_text(settings)
     with Passes("preparing", quiet) as progress:
-        summary = write_corpus_vocabulary(corpus, output, **settings, progress=progress)
+        summary = write_corpus_vocabulary(corpus, output, text, **settings, progress=progress)
     click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())

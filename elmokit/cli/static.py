@@ -15,6 +15,7 @@ from elmokit.cli.options import (
     EitherSpelling,
     Function,
     corpus_options,
+    corpus_text,
     threads_option,
 )
 from elmokit.cli.progress import DownloadProgress, Passes, ProgressLine
@@ -121,9 +122,6 @@ def train(
     corpus: tuple[str, ...],
     output: str,
     lowercase: bool,
-    tokenizer: str,
-    one_sentence_per_line: bool,
-    errors: Any,
     force: bool,
     quiet: bool,
     as_json: bool,
@@ -140,15 +138,15 @@ def train(
       elmo static train "news/*.xz" -o fasttext.bin --method fasttext --threads 1
     """
     from elmokit.static.training import TrainingSettings, train_from_files
-    from elmokit.text.tokenizer import CorpusSettings
 
+    text = corpus_text(flags)
     settings = TrainingSettings(**{name: one for name, one in flags.items() if one is not None})
     with PassesProgress("training", quiet) as progress:
         trained = train_from_files(
             corpus,
             output,
             settings,
-            corpus=CorpusSettings(tokenizer, one_sentence_per_line, errors),
+            text=text,
             lowercase=lowercase,
             force=force,
             progress=progress,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -371,9 +372,10 @@ def predict(
         WordsRead("predicting", quiet) as done,
     ):
         as_text = shown_as == "text"
-        write(answer_lines(trained, items, as_text=as_text, progress=done, looking_up=read), output)
+        lines = answer_lines(trained, items, as_text=as_text, progress=done, looking_up=read)
+        number = write(lines, output)
     if output is not None and not quiet:
-        click.echo(f"{counted(len(items), 'answer')} in {output}", err=True)
+        click.echo(f"{counted(number, 'answer')} in {output}", err=True)
 
 
 def check_asked(
@@ -409,8 +411,12 @@ def asked_items(
     questions: Sequence[str],
     context: str | None,
     flags: dict[str, Any],
-) -> list[PredictionItem]:
-    """What is asked about, in a file or as questions; takes the flags on reading out of `flags`."""
+) -> Iterator[PredictionItem]:
+    """What is asked about, in a file or as questions; takes the flags on reading out of `flags`.
+
+    The rest of a file is read as it is answered; its first item is looked at here.
+    """
+    from elmokit.io.text_files import read_lines
     from elmokit.tasks.ask import item_settings, items_of
 
     settings = item_settings(
@@ -421,18 +427,13 @@ def asked_items(
         context=context,
         **{name: flags.pop(name) for name in ("header", "skip_bad_rows", "encoding")},
     )
-    lines = lines_of(input_file, settings.encoding) if input_file else lines_of_questions(questions)
-    return list(items_of(lines, task.kind, settings))
+    encoding = settings.encoding
+    lines = read_lines(input_file, encoding) if input_file else lines_of_questions(questions)
+    items = items_of(lines, task.kind, settings)
+    return chain(list(islice(items, 1)), items)
 
 
-def lines_of(input_file: str, encoding: str) -> list[Line]:
-    """The lines of INPUT, each with its place."""
-    from elmokit.io.text_files import read_lines
-
-    return list(read_lines(input_file, encoding))
-
-
-def lines_of_questions(questions: Sequence[str]) -> list[Line]:
+def lines_of_questions(questions: Sequence[str]) -> Iterable[Line]:
     """Questions as lines, each with its place; one that asks nothing is refused."""
     from elmokit.io.text_files import Line
 
@@ -443,12 +444,12 @@ def lines_of_questions(questions: Sequence[str]) -> list[Line]:
 
 
 def with_predicates(
-    items: list[PredictionItem],
+    items: Iterator[PredictionItem],
     trained: TrainedTask,
     predicates: str | None,
     tagger: str | None,
     device: str | None,
-) -> list[PredictionItem]:
+) -> Iterator[PredictionItem]:
     """Items with the predicates that flags say: some words, or what a tagger calls verbs."""
     from elmokit.tasks.ask import about_verbs, about_words
     from elmokit.tasks.trained import TrainedTask
@@ -460,16 +461,18 @@ def with_predicates(
     return items
 
 
-def write(lines: Iterator[str], output: str | None) -> None:
-    """Print lines, or write them into a file that appears when it is whole."""
+def write(lines: Iterator[str], output: str | None) -> int:
+    """Print lines, or write them into a file that appears when it is whole; how many they are."""
     from elmokit.io.files import write_atomically
 
-    if output is None:
-        for line in lines:
-            click.echo(line)
-        return
-    with write_atomically(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    if output is not None:
+        with write_atomically(output) as temporary, open(temporary, "w", encoding="utf-8") as file:
+            return sum(1 for line in lines if file.write(f"{line}\n"))
+    number = 0
+    for line in lines:
+        click.echo(line)
+        number += 1
+    return number
 
 
 EXAMPLE = "training.epochs=5"
@@ -576,7 +579,7 @@ def train(
     coref the columns of CoNLL-2012 or GAP's TSV, for srl those of PropBank or CoNLL-2012; plain or
     compressed.
     FOLDER gets the trained task, scores, curves.png, mix.png and, where there are classes,
-    confusion.png. Stop it whenever you like: --resume goes on exactly where it was.
+    confusion.png. Stop it whenever you like: --resume continues exactly where it was.
 
     \b
     Examples:

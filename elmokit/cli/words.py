@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,11 +12,10 @@ import click
 from elmokit.cli.options import (
     STATE_OPTION,
     ModelCommand,
-    encoding_options,
     language_model_options,
     load_language_model,
-    sentences_of_files,
-    sentences_of_lines,
+    text_options,
+    text_settings,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def predict(
     place = language_model.find_place(sentence, previous=previous, missing=missing)
     if sample is not None:
         if place.before is not None and place.after is not None:
-            raise click.UsageError("--sample goes on from one end of SENTENCE; leave out the ___")
+            raise click.UsageError("--sample continues from one end of SENTENCE; leave out the ___")
         drawn = language_model.sample(
             place.before or (), sample, temperature, seed, top, after=place.after
         )
@@ -166,30 +166,22 @@ def ranked_row(word: RankedWord) -> str:
 @click.command(cls=ModelCommand)
 @click.argument("input_file", metavar="FILE")
 @language_model_options
-@click.option(
-    "--split",
-    is_flag=True,
-    help="FILE is raw text: split it into words and sentences (of 4,000 characters at most).",
-)
+@text_options
 @STATE_OPTION
-@encoding_options
 @click.option("--words", is_flag=True, help="A row for each word and marker.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each sentence.")
 def score(
     input_file: str,
-    split: bool,
     state: Any,
-    encoding: str,
-    errors: Any,
     words: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
     """Print the log probability of each sentence of a file.
 
-    Each line of FILE (- for standard input; .gz, .xz and .zst work) is a sentence, its words
-    separated by blanks, and has its line number in the result. With --split sentences are
-    numbered, wherever their lines end.
+    FILE is what `elmo embed` reads, or - for standard input, which is answered as it comes. Each
+    line is a sentence, its words separated by whitespace, and has its number in the result; with
+    --split it may have several, one after the other.
 
     Logarithms are natural. A sentence is read forward up to its end marker </S> and backward up to
     its begin marker <S>; the total is the sum of both. A ? follows a word that is outside the
@@ -199,27 +191,34 @@ def score(
     Example:
       elmo score sentences.txt --words
     """
-    from elmokit.io.text_files import read_lines
+    from elmokit.bulk.inputs import open_input
 
-    lines = [line.text for line in read_lines(input_file, encoding, errors)]
+    source = open_input([input_file], text_settings(flags))
     language_model = load_language_model(**flags)
-    sentences = sentences_of_lines(language_model, lines, split)
+    lines: deque[int] = deque()  # of the sentences that are read and not yet scored
+
+    def sentences() -> Iterator[list[str]]:
+        records = source.split_by(language_model.tokenizer.name).records(hint_at_raw=False)
+        for record in records:
+            lines.append(record.place.line)
+            yield record.words
+
     rows = word_rows if words else sentence_rows
-    numbers = "number" if split else "line"
     if not as_json:
-        click.echo(header(numbers, words))
-    for number, sentence_score in enumerate(language_model.score_stream(sentences, state), start=1):
+        click.echo(header(words))
+    for found in language_model.score_stream(sentences(), state):
+        line = lines.popleft()
         if as_json:
-            click.echo(json.dumps({numbers: number} | sentence_score.to_dict(), ensure_ascii=False))
+            click.echo(json.dumps({"line": line} | found.to_dict(), ensure_ascii=False))
         else:
-            click.echo("\n".join(rows(number, sentence_score)))
+            click.echo("\n".join(rows(line, found)))
 
 
-def header(numbers: str, words: bool) -> str:
+def header(words: bool) -> str:
     """The names of the columns."""
     if words:
-        return f"{numbers:>6}{'forward':>11}{'backward':>11}  word"
-    return f"{numbers:>6}{'total':>11}{'forward':>11}{'backward':>11}  sentence"
+        return f"{'line':>6}{'forward':>11}{'backward':>11}  word"
+    return f"{'line':>6}{'total':>11}{'forward':>11}{'backward':>11}  sentence"
 
 
 def sentence_rows(number: int, score: SentenceScore) -> Iterator[str]:
@@ -248,29 +247,21 @@ def marked_words(score: SentenceScore) -> list[str]:
 @click.command(cls=ModelCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @language_model_options
-@click.option(
-    "--split",
-    is_flag=True,
-    help="FILE is raw text: split each line into sentences and words.",
-)
+@text_options
 @STATE_OPTION
-@encoding_options
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def perplexity(
     files: tuple[str, ...],
-    split: bool,
     state: Any,
-    encoding: str,
-    errors: str,
     quiet: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
     """Say how well a model predicts a text: the lower the better.
 
-    Each line of FILE (- for standard input; globs, folders, .gz, .xz and .zst work) is a sentence,
-    its words separated by blanks; blank lines are skipped.
+    FILE is what `elmo embed` reads: text, tables, globs, folders, - for standard input. Each line
+    is a sentence, its words separated by whitespace; blank lines are skipped.
 
     Every word and the end of every sentence counts; a word outside the vocabulary counts as <UNK>,
     so models with different vocabularies cannot be compared.
@@ -279,10 +270,13 @@ def perplexity(
     Example:
       elmo perplexity held-out.txt --split
     """
+    from elmokit.bulk.inputs import open_input
     from elmokit.cli.progress import ScoringProgress
 
+    source = open_input(files, text_settings(flags))
     language_model = load_language_model(**flags, quiet=quiet)
-    sentences = sentences_of_files(language_model, files, split, encoding, errors)
+    records = source.split_by(language_model.tokenizer.name).records(hint_at_raw=False)
+    sentences = (record.words for record in records if record.words)
     with ScoringProgress("scoring", quiet) as progress:
         result = language_model.perplexity(sentences, state, progress)
     click.echo(json.dumps(result.to_dict()) if as_json else result.describe())

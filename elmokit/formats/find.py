@@ -133,7 +133,7 @@ def _first_that_answers(addresses: tuple[str, ...], progress: Progress | None) -
         try:
             return local_path(address, progress=progress)
         except CutShortError:
-            # Running again continues here; another address would begin anew.
+            # Running again continues here; another address would start again.
             raise
         except FetchError as error:
             errors.append(error)

@@ -111,7 +111,7 @@ def as_array(part: Tensor) -> NDArray[Any]:
 
 Result = TypeVar("Result")
 
-# MPS and older versions of CUDA raise a plain RuntimeError, the processor's allocator too.
+# MPS and older versions of CUDA raise a plain RuntimeError, the CPU's allocator too.
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
 
 
@@ -127,7 +127,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def give_back_memory(device: torch.device) -> None:
-    """Give back to the device what torch keeps of it for later use; the processor keeps nothing."""
+    """Give back to the device what torch keeps of it for later use; the CPU keeps nothing."""
     backend = getattr(torch, device.type, None)
     if backend is not None and hasattr(backend, "empty_cache"):
         backend.empty_cache()

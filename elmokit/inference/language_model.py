@@ -187,6 +187,7 @@ SENTENCES_PER_BATCH = 256
 TOKENS_PER_BATCH = 8192
 TOKENS_PER_WINDOW = {"zero": 65536, "carry": 4096}
 """How much of a stream is read at once: each distinct word is encoded once per window."""
+TOKENS_OF_FIRST_WINDOW = 128
 
 
 class LanguageModel:
@@ -277,7 +278,7 @@ class LanguageModel:
             check_sentences(sentences)
         tokens = TOKENS_PER_WINDOW[state]
         score_windows = self._score_apart if state == "zero" else self._score_carried
-        return score_windows(windows(sentences, tokens, tokens))
+        return score_windows(windows(sentences, tokens, tokens, TOKENS_OF_FIRST_WINDOW))
 
     def perplexity(
         self,
@@ -377,7 +378,7 @@ class LanguageModel:
         if seed is not None:
             check_size("seed", seed, least=0)
         if after is not None and before:
-            raise InputError("both before and after are given; sampling goes on from one of them")
+            raise InputError("both before and after are given; sampling continues from one of them")
         direction = self._forward if after is None else self._backward
         random = np.random.default_rng(seed)
         context = before if after is None else after
@@ -452,7 +453,7 @@ class LanguageModel:
         return direction.after(words)
 
     def _check(self, words: Sentence) -> None:
-        """Refuse anything but a list of words; remark on unusual ones."""
+        """Refuse anything but a list of words; warn of unusual ones."""
         check_sentence(words, 0)
         self._unusual.note_all([words])
 

@@ -46,7 +46,7 @@ def one_piece(lengths: Sequence[int]) -> Iterator[Piece]:
 def many_pieces(lengths: Sequence[int], size: int = WORDS_PER_PIECE) -> Iterator[Piece]:
     """The same sentences read from the left by one direction, then from the right by the other.
 
-    A sentence that has ended has empty pieces while longer ones go on.
+    A sentence that has ended has empty pieces while longer ones continue.
 
     >>> for piece in many_pieces([3, 5], size=4): print(*piece)
     [0, 0] [3, 4] ('forward',)

@@ -277,14 +277,14 @@ def find_place(
 def split_at_blank(text: str, tokenizer: Tokenizer) -> tuple[list[str], list[str]]:
     """The words before and after the blank of a raw sentence."""
     if text.count(BLANK) != 1:
-        raise InputError(f"{text!r}: has {text.count(BLANK)} blanks; write {BLANK} once")
+        raise InputError(f"{text!r}: has {text.count(BLANK)} gaps; write {BLANK} once")
     place = text.index(BLANK)
     tokens = tokenizer.words(text.replace(BLANK, STAND_IN))
     for number, token in enumerate(tokens):
         if (token.text, token.start) == (STAND_IN, place):
             words = [token.text for token in tokens]
             return words[:number], words[number + 1 :]
-    raise InputError(f"{text!r}: {BLANK} is part of a word; put blanks around it")
+    raise InputError(f"{text!r}: {BLANK} is part of a word; put spaces around it")
 
 
 def check_candidates(candidates: Sequence[str]) -> None:

@@ -128,7 +128,7 @@ def _existing(path: Path, sha256: str | None) -> Path:
 
 
 def _check_or_remove(path: Path, sha256: str) -> None:
-    """Refuse a file of the cache with the wrong contents, and let the next run fetch it anew."""
+    """Refuse a file of the cache with the wrong contents, and let the next run fetch it again."""
     try:
         check_sha256(path, sha256)
     except FormatError as error:

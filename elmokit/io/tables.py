@@ -7,12 +7,11 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.io.text_files import LONGEST_LINE_BYTES, Errors, Line, TextFile, no_text
+from elmokit.io.text_files import LONGEST_LINE_BYTES, Line, TextFile, TextSettings, no_text
 from elmokit.system import counted
 
 USUAL_TEXTS = ("text", "sentence", "message", "document", "v2")
@@ -32,31 +31,16 @@ class Row(NamedTuple):
     id: str | int | None = None
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of a table are used.
-
-    Attributes:
-        column: The one with the text or the words; None for the one with a usual name.
-        keep: The one whose value becomes the `id` of a record, or None.
-        skip_bad_rows: Leave out rows of CSV and TSV that have more or fewer fields than there are
-            columns; a warning counts them.
-    """
-
-    column: str | None = None
-    keep: str | None = None
-    skip_bad_rows: bool = False
-
-    def choose(self, names: Sequence[str], place: str) -> str:
-        """The column with the text, in a table that has the columns `names`."""
-        column = self.column
-        if column is None:
-            check_separator(names, place)
-            [column] = usual_columns(names, [(name,) for name in USUAL_TEXTS], "the text", place)
-        _check_column(column, TEXT_FLAG, names, place)
-        if self.keep is not None:
-            _check_column(self.keep, "--keep", names, place)
-        return column
+def _text_column(settings: TextSettings, names: Sequence[str], place: str) -> str:
+    """The column with the text, in a table that has the columns `names`."""
+    column = settings.text_column
+    if column is None:
+        check_separator(names, place)
+        [column] = usual_columns(names, [(name,) for name in USUAL_TEXTS], "the text", place)
+    _check_column(column, TEXT_FLAG, names, place)
+    if settings.keep is not None:
+        _check_column(settings.keep, "--keep", names, place)
+    return column
 
 
 class TableRow(NamedTuple):
@@ -188,20 +172,21 @@ def _fits(row: _Fields, names: Sequence[str]) -> bool:
 
 
 def text_rows(
-    text: TextFile, format: TableFormat | None, columns: Columns, start: int = 1
+    text: TextFile, format: TableFormat | None, settings: TextSettings, start: int = 1
 ) -> Iterator[Row]:
     """The text of each row of a table, or of each line of plain text, from line `start` on."""
     if format is None:
         yield from (Row(line.number, line.text) for line in text.lines(start))
         return
     known, column = None, ""
-    for row in table_rows(text.lines(), format, skip_bad=columns.skip_bad_rows):
+    keep = settings.keep
+    for row in table_rows(text.lines(), format, skip_bad=settings.skip_bad_rows):
         if row.names != known:  # which only JSON lines change from row to row
-            known, column = row.names, columns.choose(row.names, row.named_at)
+            known, column = row.names, _text_column(settings, row.names, row.named_at)
         if row.line >= start:
-            kept = None if columns.keep is None else row.value(columns.keep)
+            kept = None if keep is None else row.value(keep)
             value = text_or_words(row.value(column), column, row.place)
-            yield Row(row.line, value, id_of(kept, columns.keep or "", row.place))
+            yield Row(row.line, value, id_of(kept, keep or "", row.place))
 
 
 def json_object(contents: str, place: str) -> dict[str, Any]:
@@ -306,7 +291,7 @@ def _words(values: list[Any], column: str, place: str) -> list[str]:
     shown = repr(wrong[:WORD_SHOWN]) if isinstance(wrong, str) else _described(wrong)
     raise FormatError(
         f"{place}: column {column!r} has {shown} in its list of words; a word is a text without "
-        "blanks"
+        "whitespace"
     )
 
 
@@ -333,18 +318,17 @@ class ParquetFile:
         position: Bytes on disk that are read so far, as the share of its rows.
     """
 
-    def __init__(self, path: Path, columns: Columns, errors: Errors) -> None:
+    def __init__(self, path: Path, settings: TextSettings) -> None:
         self.path = path
         self.position = 0
-        self._columns = columns
-        self._errors = errors
+        self._settings = settings
 
     def rows(self, start: int = 1) -> Iterator[Row]:
         """The rows from number `start` on; groups of rows before it are not read."""
         with self._opened() as file:
             size = self.path.stat().st_size
-            column = self._columns.choose(file.schema_arrow.names, str(self.path))
-            keep = self._columns.keep
+            column = _text_column(self._settings, file.schema_arrow.names, str(self.path))
+            keep = self._settings.keep
             names = [column] if keep is None else list(dict.fromkeys((column, keep)))
             groups, number = _groups_from(file, start)
             for batch in _batches(file, groups, names):
@@ -355,7 +339,7 @@ class ParquetFile:
 
     def _rows_of(self, batch: Any, number: int, column: str) -> Iterator[Row]:
         """The rows of a batch whose first is row `number`."""
-        keep = self._columns.keep
+        keep = self._settings.keep
         values = _values(batch.column(column))
         ids = [None] * len(values) if keep is None else _values(batch.column(keep))
         for row, (value, kept) in enumerate(zip(values, ids, strict=True), number):
@@ -370,7 +354,7 @@ class ParquetFile:
         if not isinstance(value, bytes):
             return value
         try:
-            return value.decode("utf-8", self._errors)
+            return value.decode("utf-8", self._settings.errors)
         except UnicodeDecodeError as error:
             raise FormatError(
                 f"{place}: is not UTF-8 ({error.reason}); convert the file, or read such bytes as "
@@ -394,7 +378,7 @@ class ParquetFile:
                 ) from error
             why = " ".join(str(error).split())
             raise FormatError(
-                f"{self.path}: is not a whole Parquet file ({why}); get it anew"
+                f"{self.path}: is not a whole Parquet file ({why}); get it again"
             ) from error
 
 

@@ -12,13 +12,16 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, cast, get_args
 
-from elmokit.errors import FormatError, InputError
+from elmokit.config import check_choice, check_flag
+from elmokit.errors import ConfigError, FormatError, InputError
 
 Errors = Literal["strict", "replace"]
+TextFormat = Literal["text", "jsonl", "csv", "tsv", "parquet"]
 
 SUFFIXES = (".txt", ".gz", ".xz", ".zst")
 """The files that are taken from a folder."""
@@ -29,10 +32,89 @@ LONGEST_LINE_BYTES = 64 << 20
 ZSTD_BLOCK_BYTES = 1 << 10  # each four of them can stand for 128 kB: 32 MB at the most
 BLOCK_BYTES = 1 << 19
 STANDARD_INPUT = "-"
+TOKENIZERS = ("default", "whitespace")
 ENCODING = "utf-8"
 SHOWN = {"utf-8": "UTF-8"}
 PROBE = "a\nb"
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How text is read: what its files are, which of it, and how it becomes sentences of words.
+
+    A line of a file, or a cell of a table, is a text. As it is, it is one sentence whose words are
+    separated by whitespace; a blank one is a sentence without words.
+
+    Attributes:
+        split: Texts are raw: each is split into sentences and words. A blank one has none.
+        tokenize: Texts are raw, and each is one sentence, which is split into words.
+        tokenizer: What splits them: the name that a model records.
+        text_column: The column of a table that has the text, or the words; None for the one with a
+            usual name.
+        keep: Another column, a text or a whole number, that becomes the `id` of its sentences.
+        skip_bad_rows: Leave out rows of CSV and TSV with more or fewer fields than columns; a
+            warning counts them.
+        format: What the files are; None for what their names say.
+        encoding: How texts are written as bytes; Parquet has its own, and UTF-16 is known by its
+            mark.
+        errors: What to do about bytes that are not of the encoding: "strict" raises, "replace"
+            reads them as U+FFFD.
+    """
+
+    split: bool = False
+    tokenize: bool = False
+    tokenizer: str = "default"
+    text_column: str | None = None
+    keep: str | None = None
+    skip_bad_rows: bool = False
+    format: TextFormat | None = None
+    encoding: str = "utf-8"
+    errors: Errors = "strict"
+
+    def __post_init__(self) -> None:
+        for name in ("split", "tokenize", "skip_bad_rows"):
+            check_flag(name, getattr(self, name))
+        check_choice("tokenizer", self.tokenizer, TOKENIZERS)
+        check_choice("format", self.format, (None, *get_args(TextFormat)))
+        check_choice("errors", self.errors, get_args(Errors))
+        object.__setattr__(self, "encoding", known_encoding(self.encoding))
+        if self.split and self.tokenize:
+            raise ConfigError(
+                "split makes sentences of a text, tokenize takes it for one; choose one of them"
+            )
+
+    @classmethod
+    def of_corpus(
+        cls,
+        tokenizer: str = "default",
+        one_sentence_per_line: bool = False,
+        errors: Errors = "strict",
+        encoding: str = "utf-8",
+    ) -> TextSettings:
+        """Of text to train on: raw, unless "whitespace" says that it is tokenized already."""
+        raw = tokenizer != "whitespace"
+        return cls(
+            split=raw and not one_sentence_per_line,
+            tokenize=raw and one_sentence_per_line,
+            tokenizer=tokenizer,
+            errors=errors,
+            encoding=encoding,
+        )
+
+    @property
+    def raw(self) -> bool:
+        """Whether a tokenizer finds the words."""
+        return self.split or self.tokenize
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether a column of a table is asked for."""
+        return (self.text_column, self.keep) != (None, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; settings that read alike are alike."""
+        return asdict(self) | {"tokenizer": self.tokenizer if self.raw else None}
 
 
 class Line(NamedTuple):
@@ -129,27 +211,38 @@ def read_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
 
 
 def chunks_of(
-    path: Path, file: BinaryIO, position: Callable[[], int], chunk_bytes: int
+    path: Path,
+    file: BinaryIO,
+    position: Callable[[], int],
+    chunk_bytes: int,
+    *,
+    at_once: bool = False,
 ) -> Iterator[Chunk]:
-    """Cut an open file as `read_chunks` does; `position` tells how much of it is read."""
-    pending = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
-    if pending.startswith(UTF_16_MARKS):
-        file, pending = cast(BinaryIO, io.BufferedReader(_Utf16File(pending, file, path))), b""
-    line = 1
-    while block := file.read(chunk_bytes):
-        pending += block
-        end = pending.rfind(b"\n") + 1
+    """Cut an open file as `read_chunks` does; `position` tells how much of it is read.
+
+    What is there is given `at_once`, though it be less than a chunk: a stream may be slow.
+    """
+    start = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+    if start.startswith(UTF_16_MARKS):
+        file, start = cast(BinaryIO, io.BufferedReader(_Utf16File(start, file, path))), b""
+    read = cast(io.BufferedReader, file).read1 if at_once else file.read
+    line, pending, size = 1, [start], len(start)  # blocks without a line end: joined only once
+    while block := read(chunk_bytes):
+        end = block.rfind(b"\n") + 1
         if end:
-            yield Chunk(path, line, pending[:end], position())
-            line += pending.count(b"\n", 0, end)
-            pending = pending[end:]
-        if len(pending) > LONGEST_LINE_BYTES:
+            contents = b"".join((*pending, block[:end]))
+            yield Chunk(path, line, contents, position())
+            line += contents.count(b"\n")
+            pending, size, block = [], 0, block[end:]
+        pending.append(block)
+        size += len(block)
+        if size > LONGEST_LINE_BYTES:
             raise InputError(
                 f"{path}, line {line}: is longer than {LONGEST_LINE_BYTES >> 20} MB; put a "
                 "paragraph or a sentence on each line"
             )
-    if pending:
-        yield Chunk(path, line, pending, position())
+    if size:
+        yield Chunk(path, line, b"".join(pending), position())
 
 
 def compression(path: Path) -> str:
@@ -173,7 +266,7 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         with open(path, "rb") as raw, _decompressed(raw, kind, path) as file:
             yield raw, file
     except damage as error:
-        raise FormatError(f"{path}: is not a whole .{kind} file ({error}); get it anew") from error
+        raise FormatError(f"{path}: is not a whole .{kind} file ({error}); get it again") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
 
@@ -324,7 +417,7 @@ class TextStream(TextFile):
         size = 0
         try:
             with self._open() as file:
-                for chunk in chunks_of(self.path, file, lambda: 0, BLOCK_BYTES):
+                for chunk in chunks_of(self.path, file, lambda: 0, BLOCK_BYTES, at_once=True):
                     size += len(chunk.contents)
                     yield chunk._replace(position=size)
         except OSError as error:

@@ -161,5 +161,5 @@ class Seen:
 
 
 def digest_of(sentence: str) -> bytes:
-    """128 bits that stand for a sentence; two of a billion share them with odds of 1 : 10^21."""
+    """128 bits that stand for a sentence; two of a billion share them with 1e-21."""
     return hashlib.blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=16).digest()

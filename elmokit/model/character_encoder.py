@@ -144,7 +144,7 @@ def marker(mark: int, max_characters: int) -> Tensor:
 def strongest_response(characters: Tensor, convolution: nn.Conv1d) -> Tensor:
     """Convolve (words, characters, size) and take the maximum over positions, (words, filters).
 
-    As one matrix product over all windows: about three times as fast as conv1d on a processor.
+    As one matrix product over all windows: about three times as fast as conv1d on a CPU.
     """
     windows = characters.unfold(1, convolution.kernel_size[0], 1).flatten(2)
     strongest = (windows @ convolution.weight.flatten(1).t()).amax(1)

@@ -197,7 +197,7 @@ class LSTMLayer(nn.Module):
         return constant
 
     def products(self, precision: Precision) -> InferenceProducts:
-        """The weights laid out for inference, made anew when the weights have changed."""
+        """The weights laid out for inference, made again when the weights have changed."""
         version = version_of(self.weights())
         key = precision, self.bias.device
         products = self._products.get(key)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from elmokit.model.products import MixedProduct
 
 PROBABILITIES_AT_ONCE = 2**23
-"""Numbers of one chunk: large enough for fast products, small enough to stay near the processor."""
+"""Numbers of one chunk: large enough for fast products, small enough to stay near the CPU."""
 
 
 def cross_entropy(

@@ -23,7 +23,7 @@ from elmokit.config import (
     make_table,
 )
 from elmokit.errors import ConfigError, InputError
-from elmokit.io.text_files import Errors
+from elmokit.io.text_files import Errors, TextSettings
 
 Optimiser = Literal["adagrad", "adamw", "muon"]
 Schedule = Literal["constant", "linear", "cosine", "trapezoid"]
@@ -58,7 +58,9 @@ class CorpusConfig:
     one_sentence_per_line: bool = False
     """Whether a line of raw text is one sentence, whatever stands in it."""
     errors: Errors = "strict"
-    """What to do with bytes that are not UTF-8: stop, or put U+FFFD in their place."""
+    """What to do with bytes that are not of the encoding: stop, or put U+FFFD in their place."""
+    encoding: str = "utf-8"
+    """How the text is written as bytes; UTF-16 is known by its mark."""
     vocabulary: str | None = None
     """A file of words, by falling frequency; None to count the training text."""
     vocabulary_size: int | None = None
@@ -71,14 +73,20 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "train", check_names("train", self.train))
         object.__setattr__(self, "valid", check_names("valid", self.valid))
-        check_choice("tokenizer", self.tokenizer, get_args(TokenizerName))
         check_flag("one_sentence_per_line", self.one_sentence_per_line)
-        check_choice("errors", self.errors, get_args(Errors))
+        object.__setattr__(self, "encoding", self.text.encoding)
         check_file_name("vocabulary", self.vocabulary)
         if self.vocabulary_size is not None:
             check_size("vocabulary_size", self.vocabulary_size, least=4)
         check_size("min_count", self.min_count)
         check_size("block_words", self.block_words)
+
+    @property
+    def text(self) -> TextSettings:
+        """How the text is read."""
+        return TextSettings.of_corpus(
+            self.tokenizer, self.one_sentence_per_line, self.errors, self.encoding
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ class TrainingConfig:
     """Whether the loss is multiplied by `unroll` before gradients are clipped, as originally."""
     dropout: float = 0.1
     unigram_bias: bool = False
-    """Whether the softmax starts from the words' frequencies instead of from equal odds."""
+    """Whether the softmax starts from the words' frequencies or from equal probabilities."""
     ema: float | None = None
     """Validate and keep an average of the weights that forgets at this rate, such as 0.999."""
     precision: TrainingPrecision = "float32"
@@ -197,7 +205,7 @@ class LoggingConfig:
     keep: int = 2
     """Checkpoints kept besides the best."""
     patience: int | None = None
-    """Stop after so many validations without a better one; None to go on."""
+    """Stop after so many validations without a better one; None to continue."""
     tensorboard: bool = False
 
     def __post_init__(self) -> None:

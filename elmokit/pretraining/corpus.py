@@ -1,4 +1,4 @@
-"""Text files to a prepared corpus: once, by all processors, going on where it was cut off."""
+"""Text files to a prepared corpus: once, by all CPUs, going on where it was cut off."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ from elmokit.io.files import (
     write_folder_atomically,
     write_object,
 )
-from elmokit.io.text_files import CHUNK_BYTES, Chunk, Errors, compression, read_chunks
+from elmokit.io.text_files import (
+    CHUNK_BYTES,
+    ENCODING,
+    Chunk,
+    TextSettings,
+    compression,
+    read_chunks,
+)
 from elmokit.jobs.run_folder import RunFolder
 from elmokit.pretraining.prepared import (
     COUNT,
@@ -48,7 +55,7 @@ from elmokit.pretraining.prepared import (
     write_part,
 )
 from elmokit.system import check_may_start_processes, usable_cpus, work_in_processes
-from elmokit.text.tokenizer import CorpusSettings, sentences_of
+from elmokit.text.tokenizer import sentences_of
 
 ENTRIES_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = (
@@ -234,15 +241,13 @@ def _remembered(memory: Path) -> dict[str, list[Any]]:
     try:
         return {name: list(state) for name, state in read_object(memory).items()}
     except (ElmoError, TypeError):
-        return {}  # it can always be found out anew
+        return {}  # it can always be found out again
 
 
 def prepare_corpus(
     files: Sequence[Path],
+    settings: TextSettings,
     *,
-    tokenizer: str,
-    one_sentence_per_line: bool = False,
-    errors: Errors = "strict",
     cache: Path | None = None,
     processes: int | None = None,
     progress: Progress | None = None,
@@ -254,15 +259,12 @@ def prepare_corpus(
 
     Args:
         files: Plain text, `.gz`, `.xz` or `.zst`; see `elmokit.io.text_files.find_files`.
-        tokenizer: "default" for raw text, "whitespace" for a tokenized sentence on each line.
-        one_sentence_per_line: With "default": a line is a sentence, and not a paragraph.
-        errors: "strict" refuses what is not UTF-8, "replace" reads it as U+FFFD.
+        settings: How it is read.
         cache: Where prepared corpora are kept. Without it: `corpora` in the package's cache.
-        processes: How many split text into words. Without it: one per processor.
+        processes: How many split text into words. Without it: one per CPU.
         progress: Told the bytes of the files that are done, in three passes: hashing, splitting
             and merging.
     """
-    settings = CorpusSettings(tokenizer, one_sentence_per_line, errors)
     if not files:
         raise InputError("there are no files to prepare; name at least one")
     if processes is not None:
@@ -284,12 +286,22 @@ def prepare_corpus(
     return PreparedCorpus.open(job.target)
 
 
+def described(settings: TextSettings) -> dict[str, Any]:
+    """What `TextSettings.of_corpus` makes the settings of; those that read alike are alike."""
+    values = {
+        "tokenizer": settings.tokenizer if settings.raw else "whitespace",
+        "one_sentence_per_line": not settings.split,
+        "errors": settings.errors,
+    }
+    return values if settings.encoding == ENCODING else values | {"encoding": settings.encoding}
+
+
 class _Job(NamedTuple):
     """What is to be prepared, and where."""
 
     files: list[Path]
     hashes: list[str]
-    settings: CorpusSettings
+    settings: TextSettings
     cache: Path
     progress: Progress
 
@@ -297,7 +309,7 @@ class _Job(NamedTuple):
     def key(self) -> str:
         """SHA-256 of all that decides the result."""
         contents = [[compression(file), found] for file, found in self.described_files]
-        decisive = [FORMAT, VERSION, self.settings.to_dict(), contents]
+        decisive = [FORMAT, VERSION, described(self.settings), contents]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -359,7 +371,7 @@ def _tasks(job: _Job, paths: list[list[Path]], total: int) -> Iterator[_Task]:
         done += size_of(file)
 
 
-def _make_part(task: _Task, settings: CorpusSettings) -> None:
+def _make_part(task: _Task, settings: TextSettings) -> None:
     write_part(sentences_of(task.chunk, settings), task.path)
 
 
@@ -383,7 +395,7 @@ def _merge(job: _Job, parts: list[list[CorpusPart]], folder: Path) -> None:
         "format": FORMAT,
         "version": VERSION,
         "key": job.key,
-        "settings": job.settings.to_dict(),
+        "settings": described(job.settings),
         "sentences": sentences,
         "words": int(shards[-1]) - sentences,
         "types": types,

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from elmokit.config import BEGIN_WORD, END_WORD, WORD_PADDING, check_size
 from elmokit.errors import ElmoError, FormatError, InputError
 from elmokit.io.files import disk_errors, read_object, write_atomically
+from elmokit.io.text_files import TextSettings
 from elmokit.text.characters import SENTENCE_MARKERS
-from elmokit.text.tokenizer import CorpusSettings
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
 
 HEADER = np.dtype([("types", "<i8"), ("tokens", "<i8")])
@@ -114,7 +114,7 @@ class PreparedCorpus:
 
     folder: Path
     key: str  # SHA-256 of the files and the settings
-    settings: CorpusSettings
+    settings: TextSettings
     sentences: int
     words_in_all: int  # tokens that are words
     types: int  # different words
@@ -260,7 +260,7 @@ def _open_files(folder: Path) -> PreparedCorpus:
     return PreparedCorpus(
         folder=folder,
         key=description["key"],
-        settings=CorpusSettings(**description["settings"]),
+        settings=TextSettings.of_corpus(**description["settings"]),
         sentences=sentences,
         words_in_all=words,
         types=types,

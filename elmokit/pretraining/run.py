@@ -47,7 +47,7 @@ from elmokit.pretraining.report import Report
 from elmokit.pretraining.trainer import Group, Trainer, final_weights, join_group, will_lead
 from elmokit.pretraining.vocabulary import build_vocabulary, check_falling
 from elmokit.static.files import read_word_vectors
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
 
@@ -151,7 +151,7 @@ def pretrain(
         resume: Go on from the newest checkpoint there.
         initial: A model to start from, with its vocabulary; None for random weights.
         device: Where to compute; under `torchrun`, each process's own device if None.
-        processes: How many prepare the text; None for as many as there are processors.
+        processes: How many prepare the text; None for as many as there are CPUs.
         report: Who is told how far it is.
     """
     if config.output is None:
@@ -204,7 +204,7 @@ def check_folder(folder: Path, resume: bool) -> None:
     there = bool(Checkpoints(folder / "checkpoints").steps())
     if there and not resume:
         raise InputError(
-            f"{folder}: already holds a run; go on with --resume, or choose another --output"
+            f"{folder}: already holds a run; continue with --resume, or choose another --output"
         )
     if resume and not there:
         raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")
@@ -224,9 +224,7 @@ def read_corpus(
         raise InputError("there is no text to train on; name some: corpus.train, or --train")
     prepared = prepare_corpus(
         find_files(patterns),
-        tokenizer=corpus.tokenizer,
-        one_sentence_per_line=corpus.one_sentence_per_line,
-        errors=corpus.errors,
+        corpus.text,
         processes=processes,
         progress=report.preparing if group.leads else None,
     )
@@ -338,8 +336,7 @@ class HeldOut(NamedTuple):
         """Read the held-out files, if any; no more than so many sentences."""
         if not corpus.valid:
             return None
-        settings = CorpusSettings(corpus.tokenizer, corpus.one_sentence_per_line, corpus.errors)
-        sentences = list(islice(read_sentences(find_files(corpus.valid), settings), most))
+        sentences = list(islice(read_sentences(find_files(corpus.valid), corpus.text), most))
         if not sentences:
             raise InputError(f"{', '.join(corpus.valid)}: the held-out text has no words")
         return cls(sentences, vocabulary, corpus.tokenizer)
@@ -358,8 +355,8 @@ def identity_of(
 ) -> dict[str, Any]:
     """What a resumed run must have in common with the one that it resumes."""
     settings = config.to_dict()
-    # What counts is the text, wherever it lies.
-    for name in ("train", "valid", "vocabulary"):
+    # What counts is the text, wherever it lies and however it is written.
+    for name in ("train", "valid", "vocabulary", "encoding"):
         settings["corpus"].pop(name)
     settings.pop("output")
     return {

@@ -161,7 +161,7 @@ def join_group(device: str | torch.device | None = None) -> Iterator[Group]:
 
 
 def own_device(device: str | torch.device | None) -> torch.device:
-    """This process's device: of several processors of a kind, the one of its number here."""
+    """This process's device: of several devices of a kind, the one of its number here."""
     if device is None and torch.cuda.is_available():
         device = "cuda"
     place = check_device(device or "cpu")
@@ -391,7 +391,7 @@ class Trainer:
         self.save()
         raise StoppedError(
             f"stopped at step {self.progress.step:,} of {self.steps:,}; everything is saved in "
-            f"{self.checkpoints.folder}; to go on, run the same command with --resume"
+            f"{self.checkpoints.folder}; to resume, run the same command with --resume"
         )
 
     def note(self, message: str) -> None:

@@ -14,7 +14,7 @@ from elmokit.config import check_size
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.io.files import disk_errors, is_any_of
-from elmokit.io.text_files import Errors, find_files
+from elmokit.io.text_files import TextSettings, find_files
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.text.vocabulary import (
@@ -141,12 +141,10 @@ class VocabularySummary:
 def write_corpus_vocabulary(
     patterns: Sequence[str | Path],
     output: str | Path,
+    text: TextSettings | None = None,
     *,
     max_size: int | None = None,
     min_count: int = 1,
-    tokenizer: str = "default",
-    one_sentence_per_line: bool = False,
-    errors: Errors = "strict",
     cache: Path | None = None,
     processes: int | None = None,
     force: bool = False,
@@ -154,17 +152,16 @@ def write_corpus_vocabulary(
 ) -> VocabularySummary:
     """Count the words of text files, and write the vocabulary of a softmax.
 
-    `patterns` are as in `find_files`, `max_size` and `min_count` as in `build_vocabulary`, the rest
-    as in `prepare_corpus`. An `output` that is there is replaced only by `force`.
+    `patterns` are as in `find_files`, and `text` says how they are read: None for raw text.
+    `max_size` and `min_count` are as in `build_vocabulary`, the rest as in `prepare_corpus`. An
+    `output` that is there is replaced only by `force`.
     """
     _check_limits(max_size, min_count)
     files = find_files(patterns)
     _check_output(Path(output), files, force)
     corpus = prepare_corpus(
         files,
-        tokenizer=tokenizer,
-        one_sentence_per_line=one_sentence_per_line,
-        errors=errors,
+        text or TextSettings(split=True),
         cache=cache,
         processes=processes,
         progress=progress,

@@ -395,7 +395,7 @@ class Predicting:
     def _sample(self, question: WordQuestion) -> list[str]:
         before, after = question.place
         if before is not None and after is not None:
-            raise InputError("a sample goes on from one end of the text; leave out the ___")
+            raise InputError("a sample continues from one end of the text; leave out the ___")
         assert question.sample is not None
         return self.language_model.sample(
             before or (),

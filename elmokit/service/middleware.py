@@ -423,7 +423,7 @@ class ServiceMetrics:
         self._request_seconds = measure(
             "elmo_request_seconds", "Seconds of a request.", ["route"], buckets=SECONDS
         )
-        # Batches were once called turns; what Prometheus has collected goes on under that name.
+        # Batches were once called turns; what Prometheus has collected continues under that name.
         self._batch_requests = measure("elmo_turn_requests", "Requests of a batch.", buckets=SIZES)
         self._batch_seconds = measure("elmo_turn_seconds", "Seconds of a batch.", buckets=SECONDS)
         self._items = count("elmo_items", "Sentences and places for a word computed.")

@@ -184,7 +184,7 @@ def exhaust_warnings(read: Callable[[list[list[str]]], Any]) -> None:
 
 T = TypeVar("T")
 SHORT_TEXT = 4000
-"""Characters of a request that are read at once; more of them in a thread, while others go on."""
+"""Characters of a request that are read at once; more in a thread, while others continue."""
 
 
 class Service:
@@ -269,7 +269,7 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._splitter, function)
 
     async def search(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        """Ask the index, in a thread of its own: the model goes on meanwhile."""
+        """Ask the index, in a thread of its own: the model continues meanwhile."""
         if self._searches >= self.limits.searches:
             raise RequestError(503, "too many searches are waiting; try again later", retry_after=1)
         self._searches += 1

@@ -13,12 +13,12 @@ from elmokit.config import check_choice, check_number, check_size
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.io.files import disk_errors, write_atomically
-from elmokit.io.text_files import find_files
+from elmokit.io.text_files import TextSettings, find_files
 from elmokit.static.files import format_of, import_gensim, subwords_of
 from elmokit.static.vectors import NAMES, StaticVectors
 from elmokit.system import usable_cpus
 from elmokit.text.characters import Sentence
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.text.tokenizer import read_sentences
 
 Method = Literal["skip-gram", "cbow", "fasttext"]
 
@@ -196,7 +196,7 @@ def train_from_files(
     output: str | Path,
     settings: TrainingSettings | None = None,
     *,
-    corpus: CorpusSettings | None = None,
+    text: TextSettings | None = None,
     lowercase: bool = False,
     force: bool = False,
     progress: Progress | None = None,
@@ -208,17 +208,18 @@ def train_from_files(
         output: .safetensors is ours, .txt or .vec word2vec's text, .bin word2vec's binary file; of
             "fasttext" .bin is fastText's own, and the only one that stores subwords.
         settings: How to train.
-        corpus: How lines become sentences.
+        text: How they are read; None for raw text.
         lowercase: Whether the text is read in lower case.
         force: Replace a file that is there.
         progress: Told the words that are split, and then those that are read.
     """
-    settings, corpus = settings or TrainingSettings(), corpus or CorpusSettings()
+    settings, text = settings or TrainingSettings(), text or TextSettings(split=True)
     output = Path(output)
     kind = format_of(output)
     check_new(output, force)
-    with _split_once(find_files(patterns), corpus, lowercase, output, progress) as sentences:
-        trained = train_vectors(sentences, settings, tokenizer=corpus.tokenizer, progress=progress)
+    tokenizer = text.tokenizer if text.raw else "whitespace"
+    with _split_once(find_files(patterns), text, lowercase, output, progress) as sentences:
+        trained = train_vectors(sentences, settings, tokenizer=tokenizer, progress=progress)
     check_new(output, force)
     if settings.method == "fasttext" and kind == "binary":
         with write_atomically(output) as temporary:
@@ -249,7 +250,7 @@ class _Lines:
 @contextmanager
 def _split_once(
     files: Sequence[Path],
-    corpus: CorpusSettings,
+    text: TextSettings,
     lowercase: bool,
     output: Path,
     progress: Progress | None,
@@ -262,7 +263,7 @@ def _split_once(
         path = Path(name) / "sentences"
         done = 0
         with disk_errors(output, "written"), open(path, "wb") as file:
-            for words in read_sentences(files, corpus):
+            for words in read_sentences(files, text):
                 line = " ".join(words)
                 file.write((line.lower() if lowercase else line).encode("utf-8") + b"\n")
                 done += len(words)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -15,16 +15,15 @@ from elmokit.config import check_choice
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.io.fetch import Progress
 from elmokit.io.tables import TABLE_SUFFIXES, TableRow, table_rows
-from elmokit.io.text_files import ENCODING, Line, read_lines, read_text, suffix
+from elmokit.io.text_files import ENCODING, Line, read_text, suffix
 from elmokit.static.files import is_utf8
 from elmokit.system import counted
-from elmokit.tasks.config import Column, Format, Kind, TaskConfig
+from elmokit.tasks.config import Column, FilesConfig, Format, Kind, TaskConfig
 from elmokit.tasks.files.conll import DOCUMENT_START
 from elmokit.tasks.files.examples import (
     NUMBER,
     PAIR,
     TEXT,
-    TableSettings,
     TextColumns,
     text_positions,
 )
@@ -160,25 +159,10 @@ class PredictionItem(NamedTuple):
     given: dict[str, Any]  # what a line of the answer begins with
 
 
-def read_items(
-    path: str | Path, task: TaskConfig, settings: ItemSettings | None = None
-) -> list[PredictionItem]:
-    """The items of a file, to be asked of a trained task.
-
-    Args:
-        path: Raw text, or a table: CSV, TSV or JSON lines, plain or compressed.
-        task: The settings that the task was trained with: `TrainedTask.config`.
-        settings: How the file is read; None for what `item_settings` finds by its name.
-    """
-    settings = settings or item_settings(path, task)
-    lines = list(read_lines(path, settings.encoding))
-    return list(items_of(lines, task.kind, settings))
-
-
 def items_of(
-    lines: Sequence[Line], kind: Kind, settings: ItemSettings | None = None
+    lines: Iterable[Line], kind: Kind, settings: ItemSettings | None = None
 ) -> Iterator[PredictionItem]:
-    """The items of a file's lines; blank lines are left out.
+    """The items of a file's lines, which are read as they are asked for; blank ones are left out.
 
     A line of text is a text, or two with a tab between them. A row of a table has columns, which
     are the fields of a JSON object: a text each, or in JSON a list of words. For a reader it is a
@@ -190,25 +174,30 @@ def items_of(
     if settings.context is not None and kind != "reading":
         raise InputError("the task answers no questions about a text; give no --context")
     if settings.format == "squad":
-        return _squad_items(lines, kind, settings)
+        return _squad_items(list(lines), kind, settings)
     if settings.format != "text":
         header, skip_bad = settings.header, settings.skip_bad_rows
         rows = table_rows(lines, settings.format, header=header, skip_bad=skip_bad)
         return (_row_item(row, kind, settings) for row in rows)
-    filled = [line for line in lines if line.text.strip()]
-    if filled and LABELLED_LINE.match(filled[0].text):
+    if kind == "coref":
+        lines = list(lines)
+    filled = (line for line in lines if line.text.strip())
+    first = next(filled, None)
+    if first is None:
+        return iter(())
+    if LABELLED_LINE.match(first.text):
         raise InputError(
-            f"{filled[0].place}: is labelled, as in CoNLL columns or sentiment trees, and "
-            "predictions are of raw text; measure with elmo task evaluate, or take the labels out"
+            f"{first.place}: is labelled, as in CoNLL columns or sentiment trees, and predictions "
+            "are of raw text; measure with elmo task evaluate, or take the labels out"
         )
-    if settings.columns and filled:
+    if settings.columns:
         raise InputError(
-            f"{filled[0].place}: is plain text, which has no columns; give no --text-column, or "
-            "say what the file is (--format)"
+            f"{first.place}: is plain text, which has no columns; give no --text-column, or say "
+            "what the file is (--format)"
         )
     if kind == "coref":
-        return iter([_document(lines, filled[0].place)] if filled else [])
-    return (_text_item(line, kind, settings) for line in filled)
+        return iter([_document(lines, first.place)])
+    return (_text_item(line, kind, settings) for line in chain([first], filled))
 
 
 def _squad_items(
@@ -247,7 +236,7 @@ def wanted_by(kind: Kind, settings: ItemSettings) -> TextColumns:
     return PAIR if kind == "pair" else TEXT
 
 
-def _document(lines: Sequence[Line], place: str) -> PredictionItem:
+def _document(lines: Iterable[Line], place: str) -> PredictionItem:
     text = "\n".join(line.text for line in lines)
     return PredictionItem(place, text, {"text": text})
 
@@ -282,7 +271,7 @@ def _asked(parts: Sequence[Any], settings: ItemSettings) -> Any:
 def _row_item(row: TableRow, kind: Kind, settings: ItemSettings) -> PredictionItem:
     """The item of a row."""
     json_lines = settings.format == "jsonl"
-    table = TableSettings(
+    table = FilesConfig(
         texts=settings.columns or _columns_of_training(row, settings),
         header=settings.header or json_lines,
     )
@@ -326,13 +315,13 @@ def _columns_of_training(row: TableRow, settings: ItemSettings) -> tuple[Column,
 
 def answer_lines(
     trained: TrainedTask,
-    items: Sequence[PredictionItem],
+    items: Iterable[PredictionItem],
     *,
     as_text: bool = False,
     progress: Progress | None = None,
     looking_up: Progress | None = None,
 ) -> Iterator[str]:
-    """The answer to each item, as a line of JSON or as text.
+    """The answer to each item, as a line of JSON or as text; items are read as they are answered.
 
     Args:
         trained: What is asked.
@@ -341,9 +330,10 @@ def answer_lines(
         progress: Told how many words of the items are read.
         looking_up: Told how many bytes of static vectors are read for new words.
     """
+    items, asked, named = tee(items, 3)
     found = trained.predictions(
-        [item.asked for item in items],
-        places=[item.place for item in items],
+        (item.asked for item in asked),
+        places=(item.place for item in named),
         progress=progress,
         looking_up=looking_up,
     )
@@ -387,29 +377,37 @@ OF_VERBS = "V"
 
 
 def about_words(
-    items: Sequence[PredictionItem], words: Sequence[str], tokenizer: Tokenizer
-) -> list[PredictionItem]:
+    items: Iterable[PredictionItem], words: Sequence[str], tokenizer: Tokenizer
+) -> Iterator[PredictionItem]:
     """Items whose predicates are some words, wherever they occur, unless they have their own.
 
     Args:
         items: Texts, or lists of words.
-        words: The predicates; those that occur nowhere are named in a warning.
+        words: The predicates; those that occur nowhere are named in a warning after the last item.
         tokenizer: That of the task which is asked.
     """
     named = [word.strip() for word in words if word.strip()]
     if not named:
         raise InputError("--predicates has no words; name some with commas between them")
-    sentences = chain.from_iterable(_sentences(item.asked, tokenizer) for item in items)
-    there = {str(word).lower() for sentence in sentences for word in sentence}
-    for word in named:
-        if word.lower() not in there:
-            warnings.warn(f"the predicate {word!r} occurs nowhere", ElmoWarning, stacklevel=2)
-    return [_about(item, named) for item in items]
+    return _about_words(items, named, tokenizer)
+
+
+def _about_words(
+    items: Iterable[PredictionItem], named: Sequence[str], tokenizer: Tokenizer
+) -> Iterator[PredictionItem]:
+    missing = {word.lower(): word for word in named}
+    for item in items:
+        for sentence in _sentences(item.asked, tokenizer) if missing else ():
+            for word in sentence:
+                missing.pop(str(word).lower(), None)
+        yield _about(item, named)
+    for word in missing.values():
+        warnings.warn(f"the predicate {word!r} occurs nowhere", ElmoWarning, stacklevel=2)
 
 
 def about_verbs(
-    items: Sequence[PredictionItem], tagger: TrainedTask, tokenizer: Tokenizer
-) -> list[PredictionItem]:
+    items: Iterable[PredictionItem], tagger: TrainedTask, tokenizer: Tokenizer
+) -> Iterator[PredictionItem]:
     """Items whose predicates are what a tagger takes for verbs, unless they have their own.
 
     Args:
@@ -418,16 +416,19 @@ def about_verbs(
         tokenizer: That of the task which is asked: numbers of words are by its own.
     """
     check_knows_verbs(tagger)
-    sentences = [_sentences(item.asked, tokenizer) for item in items]
-    places = [item.place for item, some in zip(items, sentences, strict=True) for _ in some]
-    tagged = tagger.predictions(chain.from_iterable(sentences), places=places)
-    found = []
-    for item, some in zip(items, sentences, strict=True):
-        answers = [each.to_dict() for each in islice(tagged, len(some))]
-        tags = chain.from_iterable(answer["tags"] for answer in answers)
-        verbs = [number for number, tag in enumerate(tags) if tag.startswith(OF_VERBS)]
-        found.append(_about(item, verbs))
-    return found
+    of_items = ((item, _sentences(item.asked, tokenizer)) for item in items)
+    split, asked, named = tee(of_items, 3)
+    tagged = tagger.predictions(
+        (sentence for _, some in asked for sentence in some),
+        places=(item.place for item, some in named for _ in some),
+    )
+    return (_about(item, _verbs(islice(tagged, len(some)))) for item, some in split)
+
+
+def _verbs(tagged: Iterable[Prediction]) -> list[int]:
+    """The numbers of the words that are verbs, in the sentences of an item."""
+    tags = chain.from_iterable(each.to_dict()["tags"] for each in tagged)
+    return [number for number, tag in enumerate(tags) if tag.startswith(OF_VERBS)]
 
 
 def check_knows_verbs(tagger: TrainedTask) -> None:

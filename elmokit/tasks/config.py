@@ -161,7 +161,7 @@ class InputConfig:
     variational: bool = False
     """Whether that leaves out the same dimensions of every word of a sentence."""
     finetune_bilm: bool = False
-    """Train the biLM too. Then its layers are computed anew for every batch."""
+    """Train the biLM too. Then its layers are computed again for every batch."""
 
     def __post_init__(self) -> None:
         check_file_name("static", self.static)

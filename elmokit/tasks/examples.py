@@ -105,7 +105,7 @@ Example = TextExample | TaggedSentence | PairExample
 
 
 def is_word(value: object) -> bool:
-    """Whether a value is a word: a text that is more than blanks."""
+    """Whether a value is a word: a text that is more than whitespace."""
     return isinstance(value, str) and bool(value.strip(BLANKS))
 
 

@@ -284,7 +284,7 @@ def build_inputs(
         embedder: The biLM, unless the store has it.
         static: The vectors of `config.static`.
         characters: Features to be used; new ones where None and the config wants some.
-        store: Layers of the frozen biLM. Without it they are computed anew for each batch.
+        store: Layers of the frozen biLM. Without it they are computed again for each batch.
     """
     if config.static is not None and static is None:
         raise InputError(f"{config.static}: the static vectors were not given; read them first")

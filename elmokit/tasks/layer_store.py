@@ -273,7 +273,7 @@ class LayerStore:
         rows = [self.numbers.index(number) for number in numbers]
         lengths = [len(sentence) for sentence in sentences]
         computed = self._compute_missing(sentences)
-        # Made on the processor, where the arrays are; whoever wants it elsewhere moves the batch.
+        # Made on the CPU, where the arrays are; whoever wants it elsewhere moves the batch.
         vectors = torch.zeros(len(rows), len(lengths), max(lengths, default=0), self.size)
         batch = vectors.numpy()
         for row, sentence in enumerate(sentences):

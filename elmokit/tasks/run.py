@@ -291,7 +291,7 @@ WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MI
 def check_folder(folder: Path, resume: bool, force: bool) -> None:
     """Refuse to mix a new run with an old one, and to resume what is not there."""
     if resume and force:
-        raise InputError("resume goes on with a run, and force replaces it; give one of them")
+        raise InputError("resume continues with a run, and force replaces it; give one of them")
     if folder.is_file():
         raise InputError(f"{folder}: is a file; give the name of a folder to write into")
     saved = bool(Checkpoints(folder / CHECKPOINTS).steps())
@@ -304,7 +304,7 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
         check_has_nothing_of_others(folder)
     if (saved or there) and not resume and not force:
         raise InputError(
-            f"{folder}: already holds a run; go on with --resume, replace it with --force, or "
+            f"{folder}: already holds a run; continue with --resume, replace it with --force, or "
             "choose another --output"
         )
 

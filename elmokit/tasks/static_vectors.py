@@ -126,7 +126,7 @@ class StaticLookup(nn.Module):
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                f"the description of static vectors is damaged ({error!r}); train the task anew"
+                f"the description of static vectors is damaged ({error!r}); train the task again"
             ) from error
 
     def description(self) -> dict[str, Any]:

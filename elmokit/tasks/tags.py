@@ -8,7 +8,7 @@
 
 BILOU is IOBES with other letters, L- for E- and U- for S-. One rule reads all of them, and
 sequences that no scheme allows: that of conlleval, the script which scored the CoNLL shared tasks.
-So converting tags is reading their entities and writing them anew.
+So converting tags is reading their entities and writing them again.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from elmokit.errors import InputError
 from elmokit.system import counted
 from elmokit.tasks.config import FilesConfig, Kind, TaskConfig
 from elmokit.tasks.examples import AnyExample, Labels, Offsets, Words, is_word
-from elmokit.tasks.files.examples import after_training, file_settings, format_of, read_examples
+from elmokit.tasks.files.examples import after_training, format_of, read_examples
 from elmokit.tasks.inputs import Sizes, TaskInputs
 from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.scores import Accuracy, Score
@@ -70,7 +70,7 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
         examples: Sequence[Any] = read_examples(
             cls.kind,
             path,
-            file_settings(cls.kind, path, files),
+            files,
             tokenize=lambda text: [token.text for token in tokenizer.words(text)],
         )
         return list(examples)

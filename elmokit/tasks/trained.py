@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -33,7 +33,7 @@ from elmokit.tasks.reading.task import ReadingTask
 from elmokit.tasks.srl.task import SrlTask
 from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.tagging import TagTask
-from elmokit.tasks.task import AnyTask, TaskModel
+from elmokit.tasks.task import AnyTask, Given, TaskModel
 from elmokit.tasks.trainer import CHECKPOINTS, Evaluation, answers, evaluate
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -54,7 +54,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.exists():
         if (folder / CHECKPOINTS).is_dir():
-            raise InputError(f"{folder}: its training is not finished; go on with --resume")
+            raise InputError(f"{folder}: its training is not finished; continue with --resume")
         raise InputError(f"{folder}: holds no trained task; train one: elmo task train")
     values = read_object(path)
     if values.get("format") != FORMAT:
@@ -74,7 +74,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def check_object(values: Mapping[str, Any], name: str, path: Path) -> None:
     """Refuse what is there and is no JSON object."""
     if not isinstance(values.get(name), dict | None):
-        raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object: train anew")
+        raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object: train again")
 
 
 def config_of(folder: str | Path) -> TaskConfig:
@@ -122,11 +122,11 @@ def checked_file(values: Mapping[str, Any], folder: Path, name: str) -> Path:
     """The path of a file, which must be the one that was written with config.json."""
     path = folder / name
     if not path.is_file():
-        raise FormatError(f"{path}: is missing; copy the folder again, or train anew")
+        raise FormatError(f"{path}: is missing; copy the folder again, or train again")
     if sha256_of(path) != (values.get("sha256") or {}).get(name):
         raise FormatError(
             f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
-            "copy the folder again, or train anew"
+            "copy the folder again, or train again"
         )
     return path
 
@@ -155,7 +155,7 @@ def load_weights(model: TaskModel[Any], path: Path) -> None:
         model.load_state_dict(weights)
     except (SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:120]
-        raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train anew") from error
+        raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train again") from error
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def _manner(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(
             f"{folder / CONFIG}: does not say in which state and precision the biLM was read; "
-            "train anew"
+            "train again"
         ) from error
 
 
@@ -312,7 +312,11 @@ KINDS: dict[Kind, type[AnyTask]] = {
 }
 
 
+FIRST_ITEMS = 16
 ITEMS_AT_ONCE = 1000
+"""How many items are read before the first answer, and then for each answer after it."""
+ITEMS_PER_LOOK_UP = 20_000
+"""The same where their words are looked up in a file of static vectors, which is read each time."""
 
 
 class TrainedTask:
@@ -431,7 +435,7 @@ class TrainedTask:
         }
 
     def predict(
-        self, items: Iterable[Any], *, places: Sequence[str] | None = None
+        self, items: Iterable[Any], *, places: Iterable[str] | None = None
     ) -> list[Prediction]:
         """Say something of each text: its label, or the tags of its words, with probabilities.
 
@@ -446,38 +450,46 @@ class TrainedTask:
         self,
         items: Iterable[Any],
         *,
-        places: Sequence[str] | None = None,
+        places: Iterable[str] | None = None,
         progress: Progress | None = None,
         looking_up: Progress | None = None,
     ) -> Iterator[Prediction]:
-        """What `predict` gives, one after the other, some computed at once.
+        """What `predict` gives of any number of items, in constant memory.
 
-        All items are looked at before the first is answered, so that a file of static vectors is
-        read once.
+        Some items are read and answered at once: few at first, then more. With a file of static
+        vectors they are many, since it is read for each new word among them.
 
         Args:
             items: See `predict`.
             places: What errors call the items.
-            progress: Told how many words of the items are read.
+            progress: Told how many words of the items are read so far.
             looking_up: Told how many bytes of static vectors are read for new words.
         """
         if isinstance(items, str):
             raise InputError(f"expected a list of texts, got one; write [{items[:40]!r}]")
-        givens = [
-            self.task.given(item, self.tokenizer, places[n] if places else f"item {n + 1}")
-            for n, item in enumerate(items)
-        ]
-        every = [example for given in givens for example in given.examples]
-        self.look_up(every, looking_up)
-        report = None if progress is None else WordsOfItems(sum(map(size_of, every)), progress)
-        for start in range(0, len(givens), ITEMS_AT_ONCE):
-            some = givens[start : start + ITEMS_AT_ONCE]
-            examples = [example for given in some for example in given.examples]
-            if report is not None:
-                report.begin(sum(map(size_of, examples)))
-            found = iter(self.task.answered(examples, partial(self._answers, progress=report)))
-            for given in some:
-                yield self.task.joined(given, list(islice(found, len(given.examples))))
+        if places is None:
+            places = (f"item {number}" for number in count(1))
+        named = zip(items, places, strict=False)
+        givens = (self.task.given(item, self.tokenizer, place) for item, place in named)
+        size = most = ITEMS_PER_LOOK_UP
+        if self.model.inputs.static is None:
+            size, most = min(FIRST_ITEMS, ITEMS_AT_ONCE), ITEMS_AT_ONCE
+        report = None if progress is None else WordsOfItems(progress)
+        while read := list(islice(givens, size)):
+            self.look_up([example for given in read for example in given.examples], looking_up)
+            for start in range(0, len(read), ITEMS_AT_ONCE):
+                yield from self._predictions_of(read[start : start + ITEMS_AT_ONCE], report)
+            size = min(2 * size, most)
+
+    def _predictions_of(
+        self, givens: Sequence[Given], report: WordsOfItems | None
+    ) -> Iterator[Prediction]:
+        examples = [example for given in givens for example in given.examples]
+        if report is not None:
+            report.begin(sum(map(size_of, examples)))
+        found = iter(self.task.answered(examples, partial(self._answers, progress=report)))
+        for given in givens:
+            yield self.task.joined(given, list(islice(found, len(given.examples))))
 
     def _answers(
         self, examples: Sequence[AnyExample], progress: Progress | None = None
@@ -518,10 +530,9 @@ class TrainedTask:
 
 
 class WordsOfItems:
-    """Tells of some items at a time how many words of all are read."""
+    """Tells of some items at a time how many words are read; of how many, nobody knows."""
 
-    def __init__(self, total: int, progress: Progress) -> None:
-        self.total = total
+    def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self._before = self._now = 0
 
@@ -533,4 +544,4 @@ class WordsOfItems:
     def __call__(self, done: int, total: int | None) -> None:
         """So many of them are done; those of a text that several ask about may count once."""
         share = done / total if total else 1.0
-        self.progress(self._before + round(share * self._now), self.total)
+        self.progress(self._before + round(share * self._now), None)

@@ -160,7 +160,7 @@ class TaskTrainer:
     """Trains one model on examples, and scores it on others after every epoch.
 
     Which examples are in which batch depends on seed and epoch, dropout on seed and step: nothing
-    depends on what was drawn before, so a checkpoint of any step is enough to go on exactly.
+    depends on what was drawn before, so a checkpoint of any step is enough to continue exactly.
 
     Args:
         task: What is learnt.
@@ -295,7 +295,7 @@ class TaskTrainer:
             self.save()
             raise StoppedError(
                 f"stopped in epoch {self.progress.epoch + 1} of {self.training.epochs}; everything "
-                f"is saved in {self.checkpoints.folder}; to go on, run the same command with "
+                f"is saved in {self.checkpoints.folder}; to resume, run the same command with "
                 "--resume"
             )
 

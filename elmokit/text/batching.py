@@ -32,8 +32,13 @@ def batch_by_length(
     return batches
 
 
-def windows(sentences: Iterable[Sentence], tokens: int, most: int) -> Iterator[list[Sentence]]:
+def windows(
+    sentences: Iterable[Sentence], tokens: int, most: int, first: int | None = None
+) -> Iterator[list[Sentence]]:
     """Cut any number of sentences into lists of about `tokens` tokens and `most` sentences.
+
+    The first has about `first` tokens, and each after it twice as many as the one before, so that
+    what comes of a stream comes soon.
 
     >>> list(windows([["a"], ["b", "c"], ["d"]], tokens=3, most=10))
     [[['a'], ['b', 'c']], [['d']]]
@@ -41,13 +46,15 @@ def windows(sentences: Iterable[Sentence], tokens: int, most: int) -> Iterator[l
     check_size("tokens", tokens)
     check_size("most", most)
     window: list[Sentence] = []
-    room = tokens
+    size = tokens if first is None else min(first, tokens)
+    room = size
     for number, sentence in enumerate(sentences):
         check_sentence(sentence, number)
         window.append(sentence)
         room -= len(sentence)
         if room <= 0 or len(window) == most:
             yield window
-            window, room = [], tokens
+            size = min(2 * size, tokens)
+            window, room = [], size
     if window:
         yield window

@@ -102,9 +102,9 @@ def without_markers(words: Iterable[str]) -> list[str]:
 
 
 class UnusualWords:
-    """Counts words that need a remark, and remarks once on each kind.
+    """Counts words that need a warning, and warns once of each kind.
 
-    Counting is safe from several threads. A copy starts counting anew.
+    Counting is safe from several threads. A copy starts counting again.
     """
 
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:

@@ -9,23 +9,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
 from elmokit.config import check_choice
-from elmokit.io.text_files import (
-    Chunk,
-    Errors,
-    read_chunks,
-    text_of,
-)
+from elmokit.io.text_files import TOKENIZERS, Chunk, TextSettings, read_chunks, text_of
 
 Span = tuple[int, int]
 
-# sentencex takes quadratic time on text without blanks, so a long paragraph is read in parts.
+# sentencex takes quadratic time on text without whitespace, so a long paragraph is read in parts.
 LONGEST_SENTENCE = 4000
 PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
 LINE = re.compile(r"[^\n]+")
@@ -43,7 +37,7 @@ class Token(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """Whatever splits raw text; it changes no character and drops none but blanks."""
+    """Whatever splits raw text; it changes no character and drops none but whitespace."""
 
     @property
     def name(self) -> str:
@@ -57,7 +51,7 @@ class Tokenizer(Protocol):
 
 
 class WhitespaceTokenizer:
-    r"""For text that is tokenized already: one sentence a line, words between blanks.
+    r"""For text that is tokenized already: one sentence a line, words between whitespace.
 
     A blank is what `str.split` takes for one; only `\n` ends a line; blank lines are skipped.
 
@@ -107,7 +101,7 @@ class DefaultTokenizer:
 def load_tokenizer(name: str) -> Tokenizer:
     """The tokenizer that a model folder records as `name`."""
     tokenizers: tuple[Tokenizer, ...] = (DefaultTokenizer(), WhitespaceTokenizer())
-    check_choice("tokenizer", name, tuple(tokenizer.name for tokenizer in tokenizers))
+    check_choice("tokenizer", name, TOKENIZERS)
     return next(tokenizer for tokenizer in tokenizers if tokenizer.name == name)
 
 
@@ -134,7 +128,7 @@ def _sentence_spans_of_paragraph(text: str, start: int, end: int) -> Iterator[Sp
             cuts.append(len(part))
         elif cuts == [0]:
             cuts.append(_end_of_last_whole_word(part))
-        # Otherwise the last sentence may go on after the part: reading resumes at its start.
+        # Otherwise the last sentence may continue after the part: reading resumes at its start.
         yield from ((start + first, start + last) for first, last in pairwise(cuts))
         start += cuts[-1]
 
@@ -160,7 +154,7 @@ def _treebank_words(text: str, start: int, end: int) -> list[Token]:
     shown = text[start:end].translate(STAND_INS)
     tokens = []
     for first, last in pairwise([*_inner_sentence_starts(shown), len(shown)]):
-        # NLTK only puts blanks between characters, so the lengths of its words tell their places.
+        # NLTK only puts spaces between characters, so the lengths of its words tell their places.
         for word in word_tokenizer().tokenize(shown[first:last]):
             while text[start].isspace():
                 start += 1
@@ -241,59 +235,30 @@ def _stand_in(character: str) -> str:
     return character if character.isascii() else STAND_IN_OF_CATEGORY.get(category, character)
 
 
-@dataclass(frozen=True)
-class CorpusSettings:
-    """How the lines of a corpus become sentences.
-
-    Attributes:
-        tokenizer: "whitespace" for text that is tokenized already, a sentence per line; "default"
-            for raw text, whose lines are paragraphs or sentences.
-        one_sentence_per_line: With "default": a line is never split into sentences.
-        errors: What to do about bytes that are not UTF-8: "strict" refuses the file, "replace"
-            reads them as U+FFFD.
-    """
-
-    tokenizer: str = "default"
-    one_sentence_per_line: bool = False
-    errors: Errors = "strict"
-
-    def __post_init__(self) -> None:
-        load_tokenizer(self.tokenizer)
-        check_choice("errors", self.errors, get_args(Errors))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values; settings that read alike are alike."""
-        by_line = self.one_sentence_per_line or self.tokenizer == "whitespace"
-        return asdict(self) | {"one_sentence_per_line": by_line}
-
-
-def read_sentences(
-    files: Iterable[Path], settings: CorpusSettings | None = None
-) -> Iterator[list[str]]:
-    """The sentences of some files, one after another, in little memory."""
-    settings = settings or CorpusSettings()
+def read_sentences(files: Iterable[Path], settings: TextSettings) -> Iterator[list[str]]:
+    """The sentences of some files of text, one after another, in little memory; none is empty."""
     for path in files:
         for chunk in read_chunks(path):
             yield from sentences_of(chunk, settings)
 
 
-def sentences_of(chunk: Chunk, settings: CorpusSettings) -> Iterator[list[str]]:
+def sentences_of(chunk: Chunk, settings: TextSettings) -> Iterator[list[str]]:
     """The words of each sentence of a chunk; no sentence is empty."""
-    for line in text_of(chunk, settings.errors).split("\n"):
-        yield from sentences_of_line(line, settings)
+    for line in text_of(chunk, settings.errors, settings.encoding).split("\n"):
+        yield from filter(None, sentences_of_text(line, settings))
 
 
-def sentences_of_line(line: str, settings: CorpusSettings) -> Iterable[list[str]]:
-    """The words of each sentence of a line.
+def sentences_of_text(text: str, settings: TextSettings) -> Iterable[list[str]]:
+    """The words of each sentence of a text.
 
-    >>> list(sentences_of_line("One. Two!", CorpusSettings()))
+    >>> list(sentences_of_text("One. Two!", TextSettings(split=True)))
     [['One', '.'], ['Two', '!']]
+    >>> sentences_of_text("One. Two!", TextSettings()), sentences_of_text("", TextSettings())
+    ([['One.', 'Two!']], [[]])
     """
-    if settings.tokenizer == "whitespace":
-        words = line.split()  # what that tokenizer gives, without its places in the text
-        return [words] if words else []
+    if not settings.raw:
+        return [text.split()]
     tokenizer = load_tokenizer(settings.tokenizer)
-    if settings.one_sentence_per_line:
-        words = [token.text for token in tokenizer.words(line)]
-        return [words] if words else []
-    return [[token.text for token in tokens] for tokens in tokenizer.sentences(line)]
+    if settings.tokenize:
+        return [[token.text for token in tokenizer.words(text)]]
+    return ([token.text for token in tokens] for tokens in tokenizer.sentences(text))

@@ -176,7 +176,7 @@ def _words_of(lines: list[bytes], path: str | Path) -> list[str]:
 
 def _decode(line: bytes, path: str | Path, number: int) -> str:
     """One word from one line."""
-    # Only ASCII blanks go, since a no-break space may be a word of its own.
+    # Only ASCII whitespace goes, since a no-break space may be a word of its own.
     line = line.strip()
     if not line:
         raise FormatError(

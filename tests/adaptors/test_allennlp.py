@@ -430,7 +430,7 @@ def test_arguments_that_cannot_work_are_one_line(
         "use one of 'all', 'top', 'average'": lambda: embedder.embed_file([], output, "sum"),
         "give the open file": lambda: embedder.embed_file("in.txt", output),
         "open the file as text": lambda: embedder.embed_file(io.BytesIO(b"a\n"), output),
-        "use -1 for the processor": lambda: ElmoEmbedder(*files, cuda_device=0),
+        "use -1 for the CPU": lambda: ElmoEmbedder(*files, cuda_device=0),
         "no such file": lambda: Elmo("missing.json", "missing.hdf5", 1),
         "give options_file and weight_file": lambda: Elmo(None, None, 1),
         "must be None where a module": lambda: Elmo(*files, 1, module=bilm),

@@ -117,7 +117,7 @@ def test_texts_that_cannot_be_are_one_line(given: Any, message: str) -> None:
         (np.zeros(3, np.uint8), "not one of shape"),
         (np.array([[0.5]]), "no bytes"),
         (np.array([[300]]), "no bytes"),
-        (np.array([[97, 0, 97]]), "row 0 goes on behind its end"),
+        (np.array([[97, 0, 97]]), "row 0 continues behind its end"),
         (np.array([[97], [0xFF]]), "row 1 is not UTF-8"),
     ],
 )

@@ -24,6 +24,7 @@ from benchmarks.ngram_baseline import (
 )
 from elmokit.errors import InputError
 from elmokit.inference.predictions import PerplexitySums
+from elmokit.io.text_files import TextSettings
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.text.vocabulary import Vocabulary
 
@@ -238,7 +239,7 @@ def test_prepared_and_held_out_text_are_the_same_row(tmp_path):
     text = [["cat", "zebra", "the"], ["</S>", "<UNK>", "cat"], ["."]]
     path = tmp_path / "text.txt"
     write_text(path, text)
-    corpus = prepare_corpus([path], tokenizer="whitespace", cache=tmp_path / "cache", processes=1)
+    corpus = prepare_corpus([path], TextSettings(), cache=tmp_path / "cache", processes=1)
     row = corpus_row(corpus, COUNTED)
     np.testing.assert_array_equal(row, held_out("text", text, COUNTED).row)
     cat, the, stop, unknown = (outcome_ids(COUNTED)[n] for n in (4, 3, 8, 2))

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.bulk import inputs
-from elmokit.bulk.inputs import InputSettings, Record, RecordPlace, open_input
+from elmokit.bulk.inputs import Record, RecordPlace, open_input
 from elmokit.errors import ConfigError, ElmoError, ElmoWarning, FormatError, InputError
+from elmokit.io.text_files import TextSettings
 from elmokit.text.tokenizer import DefaultTokenizer
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -34,7 +35,7 @@ def file_of(folder: Path, name: str, contents: str | bytes) -> str:
 
 
 def records(*names: str, start: RecordPlace | None = None, **choices) -> list[Record]:
-    return list(open_input(names, InputSettings(**choices)).records(start))
+    return list(open_input(names, TextSettings(**choices)).records(start))
 
 
 def words(*names: str, **choices) -> list[list[str]]:
@@ -44,7 +45,7 @@ def words(*names: str, **choices) -> list[list[str]]:
 def message(*names: str, **choices) -> str:
     """What is said about inputs that are refused before their first record."""
     with pytest.raises(ElmoError) as caught:
-        open_input(names, InputSettings(**choices))
+        open_input(names, TextSettings(**choices))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -86,10 +87,10 @@ def test_split_uses_the_tokenizer_that_is_named(tmp_path):
 def test_tokenizer_may_be_named_after_the_files_are_found(tmp_path, piped, streamed):
     piped(b"It's late.\n")
     name = "-" if streamed else file_of(tmp_path, "text.txt", "It's late.\n")
-    source = open_input([name], InputSettings(split=True))
+    source = open_input([name], TextSettings(split=True))
     found = [record.words for record in source.split_by("whitespace").records()]
     assert found == [["It's", "late."]]
-    named = open_input([name], InputSettings(split=True, tokenizer="whitespace"))
+    named = open_input([name], TextSettings(split=True, tokenizer="whitespace"))
     assert source.split_by("whitespace").identity() == named.identity()
 
 
@@ -102,9 +103,9 @@ def test_tokenize_makes_one_sentence_of_each_text(tmp_path):
 
 def test_rows_of_a_table_are_tokenized_and_keep_their_ids(tmp_path):
     table = file_of(tmp_path, "reviews.csv", 'id,text\n7,"Good, bad. So-so."\n8,Fine!\n')
-    one = records(table, column="text", keep="id", tokenize=True)
+    one = records(table, text_column="text", keep="id", tokenize=True)
     assert [(record.id, len(record.words)) for record in one] == [("7", 6), ("8", 2)]
-    several = records(table, column="text", keep="id", split=True)
+    several = records(table, text_column="text", keep="id", split=True)
     assert [record.id for record in several] == ["7", "7", "8"]
 
 
@@ -115,7 +116,7 @@ def test_a_list_of_words_is_not_tokenized(tmp_path):
 
 def test_text_is_split_or_tokenized_not_both():
     with pytest.raises(ConfigError, match="choose one of them"):
-        InputSettings(split=True, tokenize=True)
+        TextSettings(split=True, tokenize=True)
 
 
 @pytest.mark.parametrize("line", ["The bank, too", "Is it?", "The river bank.", "Stop!"])
@@ -152,11 +153,11 @@ def test_text_of_another_encoding_is_read(tmp_path):
 )
 def test_encodings_that_cannot_be_read_are_refused(name, why):
     with pytest.raises(InputError, match=why):
-        InputSettings(encoding=name)
+        TextSettings(encoding=name)
 
 
 def test_names_of_one_encoding_read_alike():
-    assert InputSettings(encoding="UTF8").to_dict() == InputSettings().to_dict()
+    assert TextSettings(encoding="UTF8").to_dict() == TextSettings().to_dict()
 
 
 @pytest.mark.parametrize(
@@ -202,12 +203,12 @@ def test_parquet_is_read_among_others(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"body": [["a", "b"], None], "id": [5, 6]}), path)
     lines = file_of(tmp_path, "b.jsonl", '{"body": "c d", "id": "x"}\n')
-    assert records(str(path), lines, column="body", keep="id") == [
+    assert records(str(path), lines, text_column="body", keep="id") == [
         Record(["a", "b"], RecordPlace(0, 1), 5),
         Record([], RecordPlace(0, 2), 6),
         Record(["c", "d"], RecordPlace(1, 1), "x"),
     ]
-    assert words(str(path), lines, column="body", split=True) == [["a", "b"], ["c", "d"]]
+    assert words(str(path), lines, text_column="body", split=True) == [["a", "b"], ["c", "d"]]
     assert "Parquet file inside a .gz file" in message(file_of(tmp_path, "c.parquet.gz", b"x"))
 
 
@@ -248,7 +249,7 @@ def test_folders_and_globs_stand_for_the_files_in_them(tmp_path):
 
 def test_standard_input_is_text(piped):
     piped(b"a b\n\nc")
-    stream = open_input(["-"], InputSettings())
+    stream = open_input(["-"], TextSettings())
     assert stream.position() == (0, None)
     assert [record.words for record in stream.records()] == [["a", "b"], [], ["c"]]
     assert stream.position() == (6, None)
@@ -259,7 +260,7 @@ def test_standard_input_is_text(piped):
 def test_standard_input_is_json_lines_where_a_column_is_named(piped):
     contents = b'{"text": "a", "n": 1}\n{"text": ["b"], "n": 2}\n'
     piped(contents)
-    assert words("-", column="text") == [["a"], ["b"]]
+    assert words("-", text_column="text") == [["a"], ["b"]]
     piped(contents)
     assert [record.id for record in records("-", keep="n", start=RecordPlace(0, 2))] == [2]
 
@@ -281,21 +282,21 @@ def test_stream_comes_alone(tmp_path):
 
 def test_single_name_in_place_of_a_list_is_refused():
     with pytest.raises(InputError, match=r"got 'a-b\.txt'; put it into a list"):
-        open_input("a-b.txt", InputSettings())
+        open_input("a-b.txt", TextSettings())
 
 
 def test_wrong_settings_are_refused():
     with pytest.raises(ConfigError, match="tokenizer is 'moses'"):
-        InputSettings(tokenizer="moses")
+        TextSettings(tokenizer="moses")
     with pytest.raises(ConfigError, match="errors is 'ignore'"):
-        InputSettings(errors="ignore")
+        TextSettings(errors="ignore")
 
 
 def test_last_of_many_files_is_looked_at_before_the_first_record(tmp_path):
     good = file_of(tmp_path, "a.jsonl", '{"text": "a"}\n')
     assert "nowhere.jsonl: is no file" in message(good, str(tmp_path / "nowhere.jsonl"))
     assert "b.csv, line 1: has no column 'text'" in message(
-        good, file_of(tmp_path, "b.csv", "a,b\n1,2\n"), column="text"
+        good, file_of(tmp_path, "b.csv", "a,b\n1,2\n"), text_column="text"
     )
     assert "c.txt: is plain text, which has no columns" in message(
         good, file_of(tmp_path, "c.txt", "a\n"), keep="id"
@@ -307,7 +308,7 @@ def test_last_of_many_files_is_looked_at_before_the_first_record(tmp_path):
 
 def test_file_that_is_gone_when_its_turn_comes_is_named(tmp_path):
     names = [file_of(tmp_path, name, "a\n") for name in ("a.txt", "b.txt")]
-    opened = open_input(names, InputSettings())
+    opened = open_input(names, TextSettings())
     os.remove(names[1])
     found = opened.records()
     assert next(found).words == ["a"]
@@ -390,7 +391,7 @@ def test_records_from_a_place_are_the_rest_of_all_records(tmp_path_factory, file
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmokit.io.text_files.BLOCK_BYTES", block)
-        opened = open_input(names, InputSettings(split=split))
+        opened = open_input(names, TextSettings(split=split))
         every = list(opened.records())
         places = {record.place for record in every}
         assert [record.place for record in every] == sorted(record.place for record in every)
@@ -401,7 +402,7 @@ def test_records_from_a_place_are_the_rest_of_all_records(tmp_path_factory, file
 
 def test_what_is_skipped_is_not_tokenized(tmp_path, monkeypatch):
     path = file_of(tmp_path, "a.txt", "One.\n" * 5 + "Two.\n")
-    opened = open_input([path], InputSettings(split=True))
+    opened = open_input([path], TextSettings(split=True))
     seen = []
     sentences = DefaultTokenizer.sentences
     monkeypatch.setattr(
@@ -413,7 +414,7 @@ def test_what_is_skipped_is_not_tokenized(tmp_path, monkeypatch):
 
 def test_files_are_opened_one_after_another(tmp_path, monkeypatch):
     names = [file_of(tmp_path, f"{number}.txt", "a\n") for number in range(3)]
-    opened = open_input(names, InputSettings())
+    opened = open_input(names, TextSettings())
     read = []
     read_chunks = inputs.corpus.read_chunks
     monkeypatch.setattr(
@@ -432,7 +433,7 @@ def test_position_is_that_on_disk_among_all_files(tmp_path):
         file_of(tmp_path, "b.txt", "a\n" * 10),
         file_of(tmp_path, "c.csv", "text\nb\n"),
     ]
-    opened = open_input(names, InputSettings())
+    opened = open_input(names, TextSettings())
     total = len(contents) + 20 + 7
     assert opened.position() == (0, total)
     positions = [opened.position()[0] for _ in opened.records()]
@@ -446,11 +447,11 @@ def test_position_is_that_on_disk_among_all_files(tmp_path):
 
 def test_identity_is_plain_and_the_same_for_the_same_input(tmp_path):
     names = [file_of(tmp_path, name, "a b\n") for name in ("a.txt", "b.txt")]
-    first = open_input(names, InputSettings()).identity()
+    first = open_input(names, TextSettings()).identity()
     assert first == json.loads(json.dumps(first))
-    assert first == open_input(names, InputSettings()).identity()
+    assert first == open_input(names, TextSettings()).identity()
     assert [known["name"] for known in first["inputs"]] == names
-    assert first == open_input(names, InputSettings(tokenizer="whitespace")).identity()
+    assert first == open_input(names, TextSettings(tokenizer="whitespace")).identity()
 
 
 def test_identity_changes_with_what_is_read_and_how(tmp_path):
@@ -459,7 +460,7 @@ def test_identity_changes_with_what_is_read_and_how(tmp_path):
     date = os.stat(path)
 
     def identity(*names: str, **choices) -> str:
-        return json.dumps(open_input(names, InputSettings(**choices)).identity())
+        return json.dumps(open_input(names, TextSettings(**choices)).identity())
 
     found = [
         identity(path),
@@ -482,7 +483,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
     line = " ".join(["word"] * 20) + "\n"
 
     def peak(lines: int) -> int:
-        opened = open_input([file_of(tmp_path, "a.txt", line * lines)], InputSettings())
+        opened = open_input([file_of(tmp_path, "a.txt", line * lines)], TextSettings())
         tracemalloc.start()
         try:
             for _ in opened.records(RecordPlace(0, lines // 2)):

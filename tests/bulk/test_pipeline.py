@@ -21,12 +21,13 @@ from small_models import small_embedder
 from elmokit.bulk import pipeline
 from elmokit.bulk import pipeline as job
 from elmokit.bulk.compute import BulkProgress, Computer, Summary
-from elmokit.bulk.inputs import Input, InputSettings, open_input
+from elmokit.bulk.inputs import Input, open_input
 from elmokit.bulk.pipeline import Part, SentenceParts, VectorSettings, embed_files
 from elmokit.errors import DiskError, InputError, StoppedError
 from elmokit.formats.mixes import write_mix
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.lookup import CachedEmbedder
+from elmokit.io.text_files import TextSettings
 from elmokit.jobs.run_folder import RunFolder
 from elmokit.model.scalar_mix import ScalarMix
 from elmokit.vectors.files import open_vectors
@@ -67,7 +68,7 @@ def write_text(folder: Path, lines: list[str], name: str = "text.txt") -> Path:
 
 
 def source_of(path: Path, **settings: Any) -> Input:
-    return open_input([str(path)], InputSettings(**settings))
+    return open_input([str(path)], TextSettings(**settings))
 
 
 @pytest.fixture
@@ -566,7 +567,7 @@ def test_single_ids_may_be_missing(tmp_path: Path, suffix: str) -> None:
     rows = [{"text": f"a {number}", "id": None if number == 7 else number} for number in range(9)]
     table = tmp_path / "rows.jsonl"
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = open_input([table], InputSettings(column="text", keep="id"))
+    source = open_input([table], TextSettings(text_column="text", keep="id"))
     embed_files(small_embedder(), source, tmp_path / f"out{suffix}")
     with open_vectors(tmp_path / f"out{suffix}") as found:
         assert [item.id for item in found] == [row["id"] for row in rows]

@@ -16,10 +16,11 @@ from small_models import small_bilm
 from elmokit import Embedder
 from elmokit.bulk import pipeline
 from elmokit.bulk import ray as engine
-from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.inputs import open_input
 from elmokit.bulk.pipeline import SentenceParts, embed_files
 from elmokit.bulk.ray import Collector, Worker
 from elmokit.errors import ElmoError, InputError, StoppedError
+from elmokit.io.text_files import TextSettings
 from elmokit.jobs.run_folder import RunFolder
 from elmokit.vectors.files import open_vectors, read_vectors
 from elmokit.vectors.items import VectorSettings
@@ -83,7 +84,7 @@ def one_process(monkeypatch):
 
 
 def embed_by(files, output, settings=None, *, inputs=None, **arguments):
-    source = open_input(files, inputs or InputSettings())
+    source = open_input(files, inputs or TextSettings())
     return engine.embed_with_ray(embedder(), source, output, settings, **arguments)
 
 
@@ -106,7 +107,7 @@ def test_file_holds_what_the_local_engine_writes(
         [tmp_path / f"{each}{suffix}" for each in ("ray", "local")],
     )
     run = embed_by(files, outputs[0], settings)
-    local = embed_files(embedder(), open_input(files, InputSettings()), outputs[1], settings)
+    local = embed_files(embedder(), open_input(files, TextSettings()), outputs[1], settings)
     assert_same(*outputs)
     assert (run.sentences, run.words, run.blank) == (local.sentences, local.words, local.blank)
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -118,7 +119,7 @@ def test_file_holds_what_the_local_engine_writes(
 def test_ids_of_the_input_are_kept(tmp_path, one_process):
     path = tmp_path / "table.jsonl"
     path.write_text("".join(f'{{"text": "a b", "key": "k{n}"}}\n' for n in range(50)))
-    inputs = InputSettings(column="text", keep="key")
+    inputs = TextSettings(text_column="text", keep="key")
     embed_by([str(path)], tmp_path / "ray.parquet", inputs=inputs)
     found = read_vectors(tmp_path / "ray.parquet")
     assert [item.id for item in found] == [f"k{n}" for n in range(50)]
@@ -132,7 +133,7 @@ def test_ids_of_different_kinds_are_refused(tmp_path, one_process):
         embed_by(
             [str(path)],
             tmp_path / "ray.parquet",
-            inputs=InputSettings(column="text", keep="key"),
+            inputs=TextSettings(text_column="text", keep="key"),
         )
 
 
@@ -140,24 +141,24 @@ def test_input_without_a_sentence_is_refused(tmp_path, one_process):
     (tmp_path / "blank.txt").write_text(" \n \n")
     files = [str(tmp_path / "blank.txt")]
     with pytest.raises(InputError, match="holds no sentence"):
-        embed_by(files, tmp_path / "ray.parquet", inputs=InputSettings(split=True))
+        embed_by(files, tmp_path / "ray.parquet", inputs=TextSettings(split=True))
 
 
 def test_state_that_is_carried_from_sentence_to_sentence_is_refused(tmp_path):
-    source = open_input(write_text(tmp_path), InputSettings())
+    source = open_input(write_text(tmp_path), TextSettings())
     with pytest.raises(InputError, match=r"'carry'.*cannot be spread over machines"):
         engine.check_spreadable(embedder(state="carry"), source)
 
 
 def test_stream_is_refused():
-    source = open_input(["-"], InputSettings())
+    source = open_input(["-"], TextSettings())
     with pytest.raises(InputError, match="stream cannot be read by other machines"):
         engine.check_spreadable(embedder(), source)
 
 
 def test_missing_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray.data", None)
-    source = open_input(write_text(tmp_path), InputSettings())
+    source = open_input(write_text(tmp_path), TextSettings())
     with pytest.raises(InputError, match=r"pip install 'elmokit\[ray\]'"):
         engine.embed_with_ray(embedder(), source, tmp_path / "vectors.parquet")
 
@@ -174,7 +175,7 @@ def test_unfinished_run_of_one_engine_is_not_taken_for_one_of_the_other(
         patch.setattr(pipeline, "write_vectors", interrupt)
         with pytest.raises(StoppedError, match=r"vectors\.parquet\.parts; .*--resume"):
             embed_by(files, output)
-    source = open_input(files, InputSettings())
+    source = open_input(files, TextSettings())
     with pytest.raises(InputError, match="engine was ray, is local"):
         embed_files(embedder(), source, output, resume=True)
     monkeypatch.setattr(Worker, "store", None)
@@ -262,18 +263,18 @@ def machines_of(parts: SentenceParts) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # Ray's own are not ours to mend
+@pytest.mark.filterwarnings("ignore")  # Ray's own are not ours to fix
 def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
     files, settings = write_text(tmp_path, files=1, lines=200), VectorSettings(pool="mean")
     local = embed_files(
-        embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet", settings
+        embedder(), open_input(files, TextSettings()), tmp_path / "local.parquet", settings
     )
     output = tmp_path / "ray.parquet"
     parts = SentenceParts(tmp_path / "ray.parquet.parts", pooled=False)
 
     def embed(**arguments):
-        source = open_input(files, InputSettings())
+        source = open_input(files, TextSettings())
         return engine.embed_with_ray(
             slow_embedder(), source, output, settings, quiet=True, **arguments
         )
@@ -301,7 +302,7 @@ def test_nothing_is_lost_with_a_machine_that_is_killed_half_way(tmp_path, monkey
     monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
     monkeypatch.setattr(engine, "BYTES_PER_SHARD", 1)
     files = write_text(tmp_path, files=3, lines=400)
-    local = embed_files(embedder(), open_input(files, InputSettings()), tmp_path / "local.parquet")
+    local = embed_files(embedder(), open_input(files, TextSettings()), tmp_path / "local.parquet")
     output = tmp_path / "ray.parquet"
     parts = SentenceParts(tmp_path / "ray.parquet.parts", pooled=False)
     killed = []
@@ -311,7 +312,7 @@ def test_nothing_is_lost_with_a_machine_that_is_killed_half_way(tmp_path, monkey
             killed.append(progress.sentences)
             cluster.remove_node(second, allow_graceful=False)
 
-    source = open_input(files, InputSettings())
+    source = open_input(files, TextSettings())
     summary = engine.embed_with_ray(slow_embedder(), source, output, report=kill, quiet=True)
 
     assert killed

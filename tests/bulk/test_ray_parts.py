@@ -9,10 +9,11 @@ from closeness import assert_agree
 from small_models import small_embedder
 
 from elmokit.bulk import ray as engine
-from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.inputs import open_input
 from elmokit.bulk.pipeline import Part, SentenceParts
 from elmokit.bulk.ray import Collector, Worker, checked, shards_of, with_failure
 from elmokit.errors import DiskError, ElmoError, FormatError, InputError
+from elmokit.io.text_files import TextSettings
 from elmokit.vectors.items import VectorSettings
 
 LINES = [f"sentence number {number}" for number in range(9)]  # three words, two markers each
@@ -34,7 +35,7 @@ def write(folder, **files):
 
 def shard_of(parts, lines=LINES, **settings):
     files = write(parts.folder.parent, text="\n".join(lines))
-    (shard,) = shards_of(open_input(files, InputSettings(**settings)), TWO_SENTENCES, parts)
+    (shard,) = shards_of(open_input(files, TextSettings(**settings)), TWO_SENTENCES, parts)
     return shard
 
 
@@ -57,7 +58,7 @@ def stored(parts, message):
 def test_small_files_share_a_shard_and_no_file_is_divided(tmp_path, parts, monkeypatch):
     monkeypatch.setattr(engine, "BYTES_PER_SHARD", 10)
     files = write(tmp_path, a="1234", b="1234", c="1234", d="1" * 50, e="1")
-    found = shards_of(open_input(files, InputSettings()), 1, parts)
+    found = shards_of(open_input(files, TextSettings()), 1, parts)
     assert [list(shard.files) for shard in found] == [files[:3], files[3:4], files[4:]]
     assert [shard.number for shard in found] == [0, 1, 2]
 
@@ -65,7 +66,7 @@ def test_small_files_share_a_shard_and_no_file_is_divided(tmp_path, parts, monke
 def test_files_have_full_names_that_hold_in_any_folder(tmp_path, parts, monkeypatch):
     write(tmp_path, text="a b")
     monkeypatch.chdir(tmp_path)
-    (shard,) = shards_of(open_input(["text.txt"], InputSettings()), 1, parts)
+    (shard,) = shards_of(open_input(["text.txt"], TextSettings()), 1, parts)
     monkeypatch.chdir("/")
     assert shard.files == (str(tmp_path / "text.txt"),)
     assert len(list(shard.messages())) == 2

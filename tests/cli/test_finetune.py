@@ -33,7 +33,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def fails(elmo: Elmo, *arguments: str) -> str:
-    """Run a command that must fail as a user can mend; give its one line."""
+    """Run a command that must fail as a user can fix; give its one line."""
     code, out, err = elmo("finetune", *arguments, "--processes=1", "--quiet")
     assert (code, out) == (1, "")
     assert err.startswith("elmo: ")

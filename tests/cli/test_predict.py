@@ -105,8 +105,8 @@ def test_a_sample_may_go_backward(elmo, model):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["a ___ ___ b"], 1, "has 2 blanks"),
-        (["a b", "--missing"], 1, "has 0 blanks"),
+        (["a ___ ___ b"], 1, "has 2 gaps"),
+        (["a b", "--missing"], 1, "has 0 gaps"),
         (["a ___ b", "--previous"], 1, "can have no ___"),
         (["a", "--candidates", "cat,,mat"], 1, "candidate 1 is ''"),
         (["a", "--candidates", "cat", "--sample", "3"], 2, "cannot go together"),

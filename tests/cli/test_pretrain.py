@@ -31,7 +31,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fails(elmo: Elmo, *arguments: str) -> str:
-    """Run a command that must fail as a user can mend; give its one line."""
+    """Run a command that must fail as a user can fix; give its one line."""
     code, out, err = elmo(*arguments, "--quiet")
     assert (code, out) == (1, "")
     assert err.startswith("elmo: ")
@@ -271,7 +271,7 @@ def test_resuming_goes_on_or_says_why_not(elmo: Elmo, tmp_path: Path) -> None:
     arguments = write_run(tmp_path)
     assert "holds no checkpoint to resume from" in fails(elmo, *arguments, "--resume")
     assert elmo(*arguments)[0] == 0
-    assert "already holds a run; go on with --resume" in fails(elmo, *arguments)
+    assert "already holds a run; continue with --resume" in fails(elmo, *arguments)
     message = fails(elmo, *arguments, "--resume", "--set", "model.cell_size=16")
     assert "model.cell_size was 12, is 16" in message
     _, out, err = elmo(*arguments, "--resume", "--set", "training.steps=14", "--json")

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -76,10 +78,9 @@ def test_raw_text_of_standard_input_is_split(elmo, model, monkeypatch):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=raw))
     _, out, _ = elmo("score", "-", "--model", model, "--split", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
-    assert [row["number"] for row in rows] == [1, 2]
-    assert "line" not in rows[0]  # which sentences do not keep to
+    assert [row["line"] for row in rows] == [1, 2, 2]
     words = [row["words"] for row in rows]
-    assert words == [["The", "cat", "sat", "."], ["It", "is", "on", "the", "mat", "."]]
+    assert words == [["The", "cat"], ["sat", "."], ["It", "is", "on", "the", "mat", "."]]
 
 
 def test_a_compressed_text_of_another_encoding_is_read(elmo, model, tmp_path):
@@ -106,4 +107,28 @@ def test_a_model_without_a_softmax_is_one_line(elmo, text, tmp_path):
 def test_a_file_that_is_not_there_is_one_line(elmo, model, tmp_path):
     code, _, err = elmo("score", str(tmp_path / "none.txt"), "--model", model)
     assert code == 1
-    assert err.endswith("none.txt: cannot be read (No such file or directory)\n")
+    assert "none.txt: is no file" in err
+
+
+@pytest.mark.parametrize("flags", [[], ["--state", "carry"], ["--split"]])
+def test_the_first_answer_comes_before_the_last_line(model, flags):
+    command = [sys.executable, "-m", "elmokit", "score", "-", "--model", model, "--json", *flags]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("the cat sat\n" * 100)
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["line"] == 1
+        process.stdin.write("the last\n")
+        process.stdin.close()
+        assert json.loads(process.stdout.read().splitlines()[-1])["line"] == 101
+    assert process.returncode == 0
+
+
+def test_a_table_is_scored_by_its_lines(elmo, model, tmp_path):
+    path = tmp_path / "texts.csv"
+    path.write_text("id,document\n1,the cat\n2,\n", encoding="utf-8")
+    _, out, _ = elmo("score", str(path), "--model", model, "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(row["line"], row["words"]) for row in found] == [(2, ["the", "cat"]), (3, [])]

@@ -127,7 +127,7 @@ def test_every_flag_of_training_reaches_the_library(elmo, text, tmp_path, monkey
     assert elmo("static", "train", text, "-o", "v.bin", *flags)[0] == 130
     assert {name: seen[name] for name in numbers} == numbers
     assert (seen["method"], seen["lowercase"], seen["force"]) == ("fasttext", True, True)
-    assert seen["corpus"].errors == "replace"
+    assert seen["text"].errors == "replace"
 
 
 def test_without_a_file_the_bundled_vectors_are_asked(elmo, tmp_path, monkeypatch):

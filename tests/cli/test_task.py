@@ -51,7 +51,7 @@ def toml(value: Any) -> str:
 
 
 def fails(elmo: Elmo, *arguments: str) -> str:
-    """Run a command that must fail as a user can mend; give its one line."""
+    """Run a command that must fail as a user can fix; give its one line."""
     code, out, err = elmo(*arguments)
     assert (code, out) == (1, "")
     assert err.startswith("elmo: ")
@@ -180,7 +180,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
         code, out, err = elmo(*arguments, "-o", "cut")
     assert (code, out) == (130, "")
     assert err.count("\n") == 1
-    assert "everything is saved in cut/checkpoints; to go on, run the same command with" in err
+    assert "everything is saved in cut/checkpoints; to resume, run the same command with" in err
 
     code, _, _ = elmo(*arguments, "-o", "cut", "--resume")
 
@@ -192,7 +192,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
 def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
     arguments = [*command("spam", tmp_path), "-o", "mine", "--quiet"]
     elmo(*arguments)
-    assert "already holds a run; go on with --resume" in fails(elmo, *arguments)
+    assert "already holds a run; continue with --resume" in fails(elmo, *arguments)
     assert elmo(*arguments, "--force")[0] == 0
 
 
@@ -382,6 +382,21 @@ def test_a_bad_line_leaves_no_file(elmo: Elmo, spam: Path, tmp_path: Path) -> No
     (tmp_path / "in.jsonl").write_text('{"words": ["a", ""]}\n')
     message = fails(elmo, "task", "predict", str(spam), "in.jsonl", "--quiet")
     assert "in.jsonl, line 1: word 1, from 0, is blank (''); leave it out" in message
+
+
+def test_a_stream_is_answered_before_its_last_line(spam: Path) -> None:
+    command = [sys.executable, "-m", "elmokit", "task", "predict", str(spam), "-", "--quiet"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("free money\n" * 100)
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["text"] == "free money"
+        process.stdin.write("at last\n")
+        process.stdin.close()
+        assert json.loads(process.stdout.read().splitlines()[-1])["text"] == "at last"
+    assert process.returncode == 0
 
 
 @pytest.mark.filterwarnings("ignore:unusual word")

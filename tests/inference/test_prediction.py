@@ -49,10 +49,10 @@ def test_text_that_is_split_already_may_have_a_blank():
 @pytest.mark.parametrize(
     ("text", "settings", "message"),
     [
-        ("a ___ b ___", {}, "has 2 blanks; write ___ once"),
-        ("a b", {"missing": True}, "has 0 blanks"),
+        ("a ___ b ___", {}, "has 2 gaps; write ___ once"),
+        ("a b", {"missing": True}, "has 0 gaps"),
         ("pre___ed", {}, "part of a word"),
-        ("a ______ b", {}, "has 2 blanks"),
+        ("a ______ b", {}, "has 2 gaps"),
         ("a ____ b", {}, "part of a word"),
         ("a ___ b", {"previous": True}, "can have no ___"),
     ],

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import gzip
 import lzma
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,16 +13,15 @@ from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.io import text_files as corpus
-from elmokit.io.text_files import Chunk, find_files, read_chunks, text_of
+from elmokit.io.text_files import Chunk, TextSettings, find_files, read_chunks, text_of
 from elmokit.text.tokenizer import (
-    CorpusSettings,
     DefaultTokenizer,
     WhitespaceTokenizer,
     read_sentences,
     sentences_of,
 )
 
-WHITESPACE = CorpusSettings("whitespace")
+WHITESPACE = TextSettings()
 
 quick = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 any_text = st.text(
@@ -184,6 +184,29 @@ def test_zst_without_its_library_names_the_install(tmp_path, monkeypatch):
     assert 'pip install "elmokit[zstd]"' in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
+def test_every_compression_is_read_in_little_memory(tmp_path, kind):
+    contents = b"the same words on each line\n" * 2_000_000
+    compress = {"gz": gzip.compress, "xz": lzma.compress}.get(kind)
+    if compress is None:
+        zstandard = pytest.importorskip("zstandard", reason="the extra zstd is not installed")
+        compress = zstandard.compress
+    path = file_of(tmp_path, f"a.txt.{kind}", compress(contents))
+    program = (
+        "import resource, sys\n"
+        "from elmokit.io.text_files import read_lines\n"
+        "most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before, lines = most(), sum(1 for line in read_lines(sys.argv[1]))\n"
+        "print(lines, (most() - before) >> 10)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+    lines, megabytes = map(int, done.stdout.split())
+    assert lines == 2_000_000
+    assert megabytes < 50  # of 56 MB of text in a few kB
+
+
 def test_zst_files_are_read_frame_after_frame(tmp_path):
     zstandard = pytest.importorskip("zstandard", reason="the extra zstd is not installed")
     contents = "".join(f"line {number} é\n" for number in range(100_000)).encode()
@@ -228,7 +251,7 @@ def test_bytes_that_are_not_utf_8_are_named_by_file_and_line(tmp_path, chunk_byt
 
 def test_bytes_that_are_not_utf_8_may_be_replaced(tmp_path):
     path = file_of(tmp_path, "a.txt", b"caf\xe9 good\n")
-    sentences = read_sentences([path], CorpusSettings("whitespace", errors="replace"))
+    sentences = read_sentences([path], TextSettings(errors="replace"))
     assert list(sentences) == [["caf\ufffd", "good"]]
 
 
@@ -243,12 +266,12 @@ def test_whitespace_takes_each_line_for_a_sentence():
 
 
 def test_default_splits_each_line_into_sentences():
-    sentences = sentences_of(chunk_of("A dog. A cat\nsat.\n"), CorpusSettings("default"))
+    sentences = sentences_of(chunk_of("A dog. A cat\nsat.\n"), TextSettings(split=True))
     assert list(sentences) == [["A", "dog", "."], ["A", "cat"], ["sat", "."]]
 
 
 def test_default_keeps_a_line_whole_where_it_is_a_sentence():
-    kept = CorpusSettings("default", one_sentence_per_line=True)
+    kept = TextSettings(tokenize=True)
     sentences = sentences_of(chunk_of("A dog. A cat\n\nsat.\n"), kept)
     assert list(sentences) == [["A", "dog", ".", "A", "cat"], ["sat", "."]]
 
@@ -259,7 +282,7 @@ def test_sentences_are_those_of_the_tokenizers(text):
     expected = WhitespaceTokenizer().sentences(text)
     assert list(sentences_of(chunk_of(text), WHITESPACE)) == words_of(expected)
     by_line = [words for line in text.split("\n") for words in DefaultTokenizer().sentences(line)]
-    assert list(sentences_of(chunk_of(text), CorpusSettings("default"))) == words_of(by_line)
+    assert list(sentences_of(chunk_of(text), TextSettings(split=True))) == words_of(by_line)
 
 
 def words_of(sentences):
@@ -269,14 +292,14 @@ def words_of(sentences):
 @pytest.mark.parametrize("wrong", [{"tokenizer": "moses"}, {"errors": "ignore"}])
 def test_unknown_setting_is_refused(wrong):
     with pytest.raises(ConfigError, match="use one of"):
-        CorpusSettings(**wrong)
+        TextSettings.of_corpus(**wrong)
 
 
 def test_files_are_read_one_after_another(tmp_path):
     files = [file_of(tmp_path, "b.txt", b"one\n"), file_of(tmp_path, "a.txt", b"two")]
-    assert list(read_sentences(files)) == [["one"], ["two"]]
+    assert list(read_sentences(files, WHITESPACE)) == [["one"], ["two"]]
 
 
 def test_folder_in_place_of_a_file_is_one_line(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
-        list(read_sentences([tmp_path]))
+        list(read_sentences([tmp_path], WHITESPACE))

@@ -8,7 +8,8 @@ import pytest
 
 from elmokit.errors import ElmoError, InputError
 from elmokit.io import tables as parquet
-from elmokit.io.tables import Columns, ParquetFile, Row
+from elmokit.io.tables import ParquetFile, Row
+from elmokit.io.text_files import TextSettings
 
 REASON = "the extra parquet is not installed"
 pa = pytest.importorskip("pyarrow", reason=REASON)
@@ -21,15 +22,15 @@ def file_of(folder: Path, columns: dict[str, object], **options) -> Path:
     return path
 
 
-def rows(path: Path, columns: Columns | None = None, start: int = 1) -> list[Row]:
-    return list(ParquetFile(path, columns or Columns(), "strict").rows(start))
+def rows(path: Path, columns: TextSettings | None = None, start: int = 1) -> list[Row]:
+    return list(ParquetFile(path, columns or TextSettings()).rows(start))
 
 
 def values(path: Path, errors: str = "strict") -> list[object]:
-    return [row.value for row in ParquetFile(path, Columns(), errors).rows()]
+    return [row.value for row in ParquetFile(path, TextSettings(errors=errors)).rows()]
 
 
-def message(path: Path, columns: Columns | None = None) -> str:
+def message(path: Path, columns: TextSettings | None = None) -> str:
     with pytest.raises(ElmoError) as caught:
         rows(path, columns)
     assert "\n" not in str(caught.value)
@@ -39,8 +40,14 @@ def message(path: Path, columns: Columns | None = None) -> str:
 def test_row_has_a_text_and_its_id(tmp_path):
     path = file_of(tmp_path, {"n": [7, None], "text": ["a b", "ć\0"], "name": ["x", "y"]})
     assert rows(path) == [Row(1, "a b"), Row(2, "ć\0")]
-    assert rows(path, Columns("name", "n")) == [Row(1, "x", 7), Row(2, "y", None)]
-    assert rows(path, Columns("text", "text")) == [Row(1, "a b", "a b"), Row(2, "ć\0", "ć\0")]
+    assert rows(path, TextSettings(text_column="name", keep="n")) == [
+        Row(1, "x", 7),
+        Row(2, "y", None),
+    ]
+    assert rows(path, TextSettings(text_column="text", keep="text")) == [
+        Row(1, "a b", "a b"),
+        Row(2, "ć\0", "ć\0"),
+    ]
 
 
 def test_null_is_a_blank_text(tmp_path):
@@ -79,13 +86,13 @@ def test_rows_from_any_start_are_the_rest(tmp_path, monkeypatch, group, batch):
     path = file_of(tmp_path, {"text": texts, "n": range(11)}, row_group_size=group)
     expected = [Row(number, str(number), number - 1) for number in range(1, 12)]
     for start in range(1, 14):
-        assert rows(path, Columns(keep="n"), start) == expected[start - 1 :]
+        assert rows(path, TextSettings(keep="n"), start) == expected[start - 1 :]
 
 
 def test_position_grows_to_the_size_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "BATCH_ROWS", 10)
     path = file_of(tmp_path, {"text": ["a"] * 100})
-    file = ParquetFile(path, Columns(), "strict")
+    file = ParquetFile(path, TextSettings())
     positions = [file.position for _ in file.rows()]
     assert positions == sorted(positions)
     assert 0 < positions[50] < file.position == path.stat().st_size
@@ -97,10 +104,10 @@ def test_table_without_rows_is_empty(tmp_path):
 
 def test_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
     path = file_of(tmp_path, {"a": [1], "text": ["b"]})
-    said = message(path, Columns("c"))
+    said = message(path, TextSettings(text_column="c"))
     assert said.startswith("table.parquet: has no column 'c'; ")
     assert said.endswith("(--text-column): 'a', 'text'")
-    assert "(--keep)" in message(path, Columns(keep="c"))
+    assert "(--keep)" in message(path, TextSettings(keep="c"))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,7 @@ def test_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
         (float("nan"), "holds nan; it must"),
         (datetime.date(2020, 1, 1), "holds a date; it must"),
         ({"a": "b"}, "holds an object; it must"),
-        ([1], "has 1 in its list of words; a word is a text without blanks"),
+        ([1], "has 1 in its list of words; a word is a text without whitespace"),
         (["a", None], "has null in its list of words"),
         (["a b"], "has 'a b' in its list of words"),
     ],
@@ -123,7 +130,7 @@ def test_value_that_is_no_text_is_named_by_its_row(tmp_path, value, said):
 
 @pytest.mark.parametrize("value", [1.5, True, [1]])
 def test_value_that_cannot_be_kept_is_named_by_its_row(tmp_path, value):
-    told = message(file_of(tmp_path, {"text": ["a"], "id": [value]}), Columns(keep="id"))
+    told = message(file_of(tmp_path, {"text": ["a"], "id": [value]}), TextSettings(keep="id"))
     assert told.startswith("table.parquet, row 1: column 'id' holds ")
     assert told.endswith("; only a text or a whole number can be kept")
 
@@ -144,7 +151,7 @@ def test_damaged_file_is_one_line(tmp_path):
         path.write_bytes(damaged)
         told = message(path)
         assert told.startswith("table.parquet: is not a whole Parquet file (")
-        assert told.endswith("); get it anew")
+        assert told.endswith("); get it again")
 
 
 def test_damaged_page_is_one_line(tmp_path):

@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import ElmoError, ElmoWarning, FormatError, InputError
-from elmokit.io.tables import TABLE_SUFFIXES, Columns, Row, text_rows
-from elmokit.io.text_files import TextFile
+from elmokit.io.tables import TABLE_SUFFIXES, Row, text_rows
+from elmokit.io.text_files import TextFile, TextSettings
 
 quick = settings(max_examples=100, deadline=None, derandomize=True, database=None)
-TEXT = Columns("text")
+TEXT = TextSettings(text_column="text")
 
 
 def rows(
-    folder: Path, suffix: str, contents: str | bytes, columns: Columns = TEXT, start: int = 1
+    folder: Path, suffix: str, contents: str | bytes, columns: TextSettings = TEXT, start: int = 1
 ) -> list[Row]:
     path = folder / f"table{suffix}"
     path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
     return list(text_rows(TextFile(path), TABLE_SUFFIXES[suffix], columns, start))
 
 
-def message(folder: Path, suffix: str, contents: str, columns: Columns = TEXT) -> str:
+def message(folder: Path, suffix: str, contents: str, columns: TextSettings = TEXT) -> str:
     """What is said about a table that is refused, after the name of its folder."""
     with pytest.raises(ElmoError) as caught:
         rows(folder, suffix, contents, columns)
@@ -74,12 +74,12 @@ def test_missing_value_is_a_blank_text(tmp_path):
 
 @pytest.mark.parametrize("name", ["sentence", "text", "Document", "message", "v2"])
 def test_usual_column_is_found_without_being_named(tmp_path, name):
-    assert rows(tmp_path, ".csv", f"id,{name}\n1,a\n", Columns()) == [Row(2, "a")]
-    assert rows(tmp_path, ".jsonl", f'{{"id": 1, "{name}": "a"}}', Columns()) == [Row(1, "a")]
+    assert rows(tmp_path, ".csv", f"id,{name}\n1,a\n", TextSettings()) == [Row(2, "a")]
+    assert rows(tmp_path, ".jsonl", f'{{"id": 1, "{name}": "a"}}', TextSettings()) == [Row(1, "a")]
 
 
 def test_kept_column_becomes_the_id(tmp_path):
-    keep = Columns(keep="id")
+    keep = TextSettings(keep="id")
     contents = '{"text": "a", "id": 7}\n{"text": "b", "id": "x"}\n{"text": "c", "id": null}\n'
     assert [row.id for row in rows(tmp_path, ".jsonl", contents, keep)] == [7, "x", None]
     assert rows(tmp_path, ".csv", "id,text\n7,a\n", keep) == [Row(2, "a", "7")]
@@ -92,7 +92,7 @@ def test_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
     assert said.endswith("(--text-column): 'a', 'b'")
     said = message(tmp_path, ".jsonl", '{"text": "a"}\n{"a": 1}')
     assert said.startswith("table.jsonl, line 2: has no column 'text'")
-    said = message(tmp_path, ".tsv", "text\na\n", Columns(keep="id"))
+    said = message(tmp_path, ".tsv", "text\na\n", TextSettings(keep="id"))
     assert said.startswith("table.tsv, line 1: has no column 'id'")
     assert said.endswith("(--keep): 'text'")
     assert message(tmp_path, ".jsonl", "{}").endswith("(--text-column): none")
@@ -102,7 +102,7 @@ def test_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
 
 @pytest.mark.parametrize("names", ["text,sentence", "a,b"])
 def test_column_must_be_named_where_some_or_none_of_the_usual_ones_are_there(tmp_path, names):
-    said = message(tmp_path, ".csv", f"{names}\n1,2\n", Columns())
+    said = message(tmp_path, ".csv", f"{names}\n1,2\n", TextSettings())
     assert said.startswith("table.csv, line 1: there is ")
     assert said.endswith("(--text-column)")
 
@@ -127,7 +127,12 @@ def test_row_with_too_few_or_too_many_fields_is_named(tmp_path, fields):
 def test_rows_of_another_width_are_left_out_on_wish_and_counted(tmp_path, suffix, separator):
     contents = "id,text\n1,a\nb\n2,c\n3,d,e\n".replace(",", separator)
     with pytest.warns(ElmoWarning, match="line 3: .* 2 such rows left out"):
-        found = rows(tmp_path, suffix, contents, Columns("text", "id", skip_bad_rows=True))
+        found = rows(
+            tmp_path,
+            suffix,
+            contents,
+            TextSettings(text_column="text", keep="id", skip_bad_rows=True),
+        )
     assert [(row.id, row.value) for row in found] == [("1", "a"), ("2", "c")]
 
 
@@ -140,12 +145,12 @@ def test_rows_of_another_width_are_left_out_on_wish_and_counted(tmp_path, suffix
     ],
 )
 def test_another_separator_is_named(tmp_path, suffix, header, named):
-    said = message(tmp_path, suffix, f"{header}\n1;a\n", Columns())
+    said = message(tmp_path, suffix, f"{header}\n1;a\n", TextSettings())
     assert said.startswith(f"table{suffix}, line 1: is one column, {header!r}, with {named} in it")
 
 
 def test_a_table_of_one_column_may_have_any_name(tmp_path):
-    assert rows(tmp_path, ".csv", "a;b\nx y\n", Columns("a;b"))[0].value == "x y"
+    assert rows(tmp_path, ".csv", "a;b\nx y\n", TextSettings(text_column="a;b"))[0].value == "x y"
 
 
 @pytest.mark.parametrize(
@@ -204,14 +209,14 @@ def test_json_line_that_cannot_be_used_is_named(tmp_path, line, said):
 )
 def test_value_that_cannot_be_kept_is_named(tmp_path, value, said):
     contents = f'{{"text": "a", "id": {value}}}'
-    told = message(tmp_path, ".jsonl", contents, Columns(keep="id"))
+    told = message(tmp_path, ".jsonl", contents, TextSettings(keep="id"))
     assert told.startswith(f"table.jsonl, line 1: column 'id' {said}")
 
 
 def test_largest_whole_numbers_are_kept(tmp_path):
     numbers = [(1 << 63) - 1, -(1 << 63)]
     contents = "\n".join(f'{{"text": "a", "id": {number}}}' for number in numbers)
-    kept = rows(tmp_path, ".jsonl", contents, Columns(keep="id"))
+    kept = rows(tmp_path, ".jsonl", contents, TextSettings(keep="id"))
     assert [row.id for row in kept] == numbers
 
 
@@ -246,5 +251,5 @@ def test_csv_gives_what_a_writer_of_csv_was_given(tmp_path_factory, texts, ends)
     pairs = list(zip(texts, texts, strict=True))
     csv.writer(written, lineterminator=ends).writerows([("text", "n"), *pairs])
     path.write_bytes(written.getvalue().encode())
-    found = list(text_rows(TextFile(path), "csv", Columns(keep="n")))
+    found = list(text_rows(TextFile(path), "csv", TextSettings(keep="n")))
     assert [(row.value, row.id) for row in found] == pairs

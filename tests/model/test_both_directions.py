@@ -187,7 +187,7 @@ def test_an_error_in_one_of_them_is_raised():
 
     with pytest.raises(MemoryError, match="no room"):
         run_each([fail, end_later], FEWEST_ROWS, CPU, LARGE)
-    assert ended  # nothing goes on in memory that the caller will use anew
+    assert ended  # nothing continues in memory that the caller will use again
     assert name_of_thread() not in threads_used()
 
 

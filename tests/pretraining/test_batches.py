@@ -16,6 +16,7 @@ from torch import Tensor
 
 from elmokit.config import EncoderConfig, WordEncoderConfig
 from elmokit.errors import InputError
+from elmokit.io.text_files import TextSettings
 from elmokit.pretraining import batches as module
 from elmokit.pretraining.batches import (
     BACKWARD,
@@ -69,7 +70,7 @@ def words_of(
     for path, part in zip(files, (sentences[:half], sentences[half:]), strict=True):
         path.write_text("".join(" ".join(words) + "\n" for words in part), encoding="utf-8")
     cache = folder / "cache"
-    corpus = prepare_corpus(files, tokenizer="whitespace", cache=cache, processes=1)
+    corpus = prepare_corpus(files, TextSettings(), cache=cache, processes=1)
     return WordReader.of(corpus, VOCABULARY, encoder)
 
 

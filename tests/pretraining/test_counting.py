@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, InputError
+from elmokit.io.text_files import TextSettings
 from elmokit.pretraining import vocabulary as counting
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
@@ -20,7 +21,7 @@ SPECIAL = ["<S>", "</S>", "<UNK>"]
 def corpus_of(folder: Path, text: str) -> PreparedCorpus:
     path = folder / "text.txt"
     path.write_bytes(text.encode())
-    return prepare_corpus([path], tokenizer="whitespace", cache=folder / "cache", processes=1)
+    return prepare_corpus([path], TextSettings(), cache=folder / "cache", processes=1)
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_vocabulary_of_files_is_written_and_summed_up(tmp_path):
     (tmp_path / "text" / "a.txt").write_text("b b b a\n")
     output = tmp_path / "new" / "vocabulary.txt"
     summary = write_corpus_vocabulary(
-        [tmp_path / "text"], output, tokenizer="whitespace", max_size=4, cache=tmp_path / "cache"
+        [tmp_path / "text"], output, TextSettings(), max_size=4, cache=tmp_path / "cache"
     )
     assert output.read_text() == "<S>\t1\n</S>\t1\n<UNK>\t1\nb\t3\n"
     assert summary.to_dict() == {

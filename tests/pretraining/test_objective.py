@@ -19,6 +19,7 @@ from elmokit.config import WordEncoderConfig
 from elmokit.errors import InputError
 from elmokit.formats.allennlp import read_model
 from elmokit.inference.language_model import LanguageModel
+from elmokit.io.text_files import TextSettings
 from elmokit.model import lstm as lstm_module
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.lstm import LSTMStack, LSTMState
@@ -316,7 +317,7 @@ def test_sentences_of_falling_length_lose_what_their_perplexity_says(tmp_path: P
     text = ["the cat sat .", "the aardvark sat on the mat .", ".", "the the zebra"]
     (tmp_path / "text.txt").write_text("\n".join(text), encoding="utf-8")
     corpus = prepare_corpus(
-        [tmp_path / "text.txt"], tokenizer="whitespace", cache=tmp_path / "cache", processes=1
+        [tmp_path / "text.txt"], TextSettings(), cache=tmp_path / "cache", processes=1
     )
     bilm = trainable_bilm()
     config = PretrainConfig(

@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import DiskError, FormatError, InputError, StoppedError
+from elmokit.io.text_files import TextSettings
 from elmokit.pretraining import corpus as hashes
 from elmokit.pretraining import corpus as merging
 from elmokit.pretraining import corpus as preparation
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.text.tokenizer import CorpusSettings, read_sentences
+from elmokit.text.tokenizer import read_sentences
 
 TEXT = "the cat sat .\nthe dog sat on the cat .\n\nEs ist groß .\n고양이 가 앉았다 .\n"
 
@@ -40,8 +41,11 @@ def write_files(folder: Path, *texts: str) -> list[Path]:
 
 
 def prepare(files: Sequence[Path], cache: Path, **options) -> PreparedCorpus:
-    options = {"tokenizer": "whitespace", "processes": 1} | options
-    return preparation.prepare_corpus(files, cache=cache, **options)
+    """Text that is tokenized, unless options say otherwise."""
+    names = ("tokenizer", "one_sentence_per_line", "errors")
+    chosen = {name: options.pop(name) for name in names if name in options}
+    text = TextSettings.of_corpus(**{"tokenizer": "whitespace"} | chosen)
+    return preparation.prepare_corpus(files, text, cache=cache, **{"processes": 1} | options)
 
 
 def sentences_in(corpus: PreparedCorpus) -> list[list[str]]:
@@ -83,7 +87,7 @@ def test_prepared_corpus_is_the_sentences_of_the_files_in_order(
     folder = tmp_path_factory.mktemp("corpus")
     texts = ["\n".join(" ".join(words) for words in file) for file in contents]
     files = write_files(folder, *texts)
-    expected = list(read_sentences(files, CorpusSettings("whitespace")))
+    expected = list(read_sentences(files, TextSettings()))
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(preparation, "CHUNK_BYTES", chunk_bytes)
         monkeypatch.setattr(merging, "ENTRIES_AT_ONCE", 3)
@@ -99,7 +103,7 @@ def test_prepared_corpus_is_the_sentences_of_the_files_in_order(
     assert [word.encode() for word in words] == sorted({w.encode() for s in expected for w in s})
     assert corpus.counts[1:].tolist() == [sum(s.count(word) for s in expected) for word in words]
     assert corpus.counts[0] == corpus.sentences == len(expected)
-    sizes = [len(list(read_sentences([file], CorpusSettings("whitespace")))) for file in files]
+    sizes = [len(list(read_sentences([file], TextSettings()))) for file in files]
     borders = np.flatnonzero(corpus.tokens == 0)
     assert corpus.shards.tolist() == borders[np.cumsum([0, *sizes])].tolist()
 
@@ -112,7 +116,7 @@ def test_result_is_the_same_for_any_chunks_and_processes(tmp_path, monkeypatch):
     shared = prepare(files, tmp_path / "shared", processes=2)
     assert whole.key == cut.key == shared.key
     assert files_of(whole.folder) == files_of(cut.folder) == files_of(shared.folder)
-    assert sentences_in(shared) == list(read_sentences(files, CorpusSettings("whitespace")))
+    assert sentences_in(shared) == list(read_sentences(files, TextSettings()))
 
 
 def test_default_tokenizer_splits_each_line(tmp_path):
@@ -174,7 +178,7 @@ def test_nothing_but_the_corpus_stays_in_the_cache(tmp_path):
 
 def test_default_cache_is_the_one_of_the_package(tmp_path, monkeypatch):
     monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    corpus = preparation.prepare_corpus(write_files(tmp_path, TEXT), tokenizer="whitespace")
+    corpus = preparation.prepare_corpus(write_files(tmp_path, TEXT), TextSettings())
     assert corpus.folder.parent == tmp_path / "cache" / "corpora"
 
 
@@ -274,13 +278,14 @@ def test_several_processes_prepare_one_corpus_together(tmp_path):
     files = write_files(tmp_path, TEXT * 50)
     program = (
         "import sys; from pathlib import Path\n"
+        "from elmokit import TextSettings\n"
         "from elmokit.pretraining import corpus as preparation\n"
         "write_part = preparation.write_part\n"
         "def noted(sentences, path):\n"
         "    print('made', flush=True)\n"
         "    write_part(sentences, path)\n"
         "preparation.write_part = noted\n"
-        "preparation.prepare_corpus([Path(sys.argv[1])], tokenizer='whitespace',\n"
+        "preparation.prepare_corpus([Path(sys.argv[1])], TextSettings(),\n"
         "                           cache=Path(sys.argv[2]), processes=1)\n"
     )
     command = [sys.executable, "-c", program, str(files[0]), str(tmp_path / "cache")]
@@ -295,9 +300,10 @@ def test_script_without_a_guard_is_told_so(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from pathlib import Path\n"
+        "from elmokit import TextSettings\n"
         "from elmokit.pretraining import corpus as preparation\n"
         "preparation.CHUNK_BYTES = 40\n"
-        f"preparation.prepare_corpus([Path({str(files[0])!r})], tokenizer='whitespace',\n"
+        f"preparation.prepare_corpus([Path({str(files[0])!r})], TextSettings(),\n"
         f"                           cache=Path({str(tmp_path / 'cache')!r}), processes=2)\n"
     )
     ended = subprocess.run(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.io.text_files import TextSettings
 from elmokit.pretraining import prepared
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
@@ -25,7 +26,7 @@ def corpus_of(folder: Path, *texts: str) -> PreparedCorpus:
     files = [folder / f"{number}.txt" for number in range(len(texts))]
     for path, text in zip(files, texts, strict=True):
         path.write_bytes(text.encode())
-    return prepare_corpus(files, tokenizer="whitespace", cache=folder / "cache", processes=1)
+    return prepare_corpus(files, TextSettings(), cache=folder / "cache", processes=1)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from elmokit.config import BEGIN_SENTENCE, END_SENTENCE
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats.convert import convert_model
 from elmokit.formats.native import read_model
-from elmokit.io.text_files import find_files
+from elmokit.io.text_files import TextSettings, find_files
 from elmokit.jobs.metrics import METRICS, read_metrics
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.pretraining.batches import SentenceReader, WordReader
@@ -134,7 +134,7 @@ def test_reversed_text_and_swapped_stacks_have_the_same_losses(tmp_path: Path) -
     losses = []
     for file, weights in zip(files, (saved.weights, swap(saved.weights)), strict=True):
         bilm = BiLM.from_weights(saved.config, weights)
-        corpus = prepare_corpus(find_files([file]), tokenizer="whitespace", processes=1)
+        corpus = prepare_corpus(find_files([file]), TextSettings(), processes=1)
         words = WordReader.of(corpus, saved.vocabulary, saved.config.encoder)
         (batch,) = next(SentenceReader(words, config).batches(2))
         zero = bilm.forward_lstm.zero_state(8, torch.zeros(()))
@@ -402,7 +402,7 @@ def test_words_out_of_order_are_refused_where_an_id_is_a_rank(
     tmp_path: Path, loss: dict[str, Any]
 ) -> None:
     config = small_run(tmp_path)
-    corpus = prepare_corpus(find_files(config.corpus.train), tokenizer="whitespace", processes=1)
+    corpus = prepare_corpus(find_files(config.corpus.train), TextSettings(), processes=1)
     words = list(build_vocabulary(corpus).words)
     (tmp_path / "words.txt").write_text("\n".join([*words[:3], *words[:2:-1]]))
     vocabulary = {"corpus.vocabulary": str(tmp_path / "words.txt")}

@@ -310,7 +310,7 @@ def test_a_folder_that_holds_a_run_is_resumed_or_left_alone(tmp_path: Path) -> N
     one_line(error)
     assert not (tmp_path / "run").exists()
     train(small_run(tmp_path, {"training.steps": 1}))
-    with pytest.raises(InputError, match="already holds a run; go on with --resume") as error:
+    with pytest.raises(InputError, match="already holds a run; continue with --resume") as error:
         train(small_run(tmp_path, {"training.steps": 2}))
     one_line(error)
     assert newest(tmp_path / "run").step == 1

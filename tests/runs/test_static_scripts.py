@@ -7,6 +7,7 @@ import pytest
 from closeness import assert_close
 from static.small_vectors import random_sentences, random_vectors
 
+from elmokit.io.text_files import TextSettings
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.static.training import TrainingSettings, train_vectors
 from runs import static_english_small, static_scores
@@ -29,7 +30,7 @@ def test_prepared_text_gives_its_sentences_back(tmp_path: Path) -> None:
     sentences = [["a", "b"], ["b"], ["c", "a", "b"]]
     (tmp_path / "text.txt").write_text("".join(" ".join(words) + "\n" for words in sentences))
     corpus = prepare_corpus(
-        [tmp_path / "text.txt"], tokenizer="whitespace", cache=tmp_path / "cache", processes=1
+        [tmp_path / "text.txt"], TextSettings(), cache=tmp_path / "cache", processes=1
     )
     found = PreparedSentences(corpus)
     assert list(found) == sentences

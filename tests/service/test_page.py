@@ -366,13 +366,13 @@ def test_what_is_wrong_is_said_in_place_of_the_results(visit):
     page = visit("/#words?text=two+___+of+___")
     page.locator("ul.surprise").wait_for()
     error = page.locator("main .error").first
-    playwright.expect(error).to_contain_text("has 2 blanks")
+    playwright.expect(error).to_contain_text("has 2 gaps")
     assert error.get_attribute("role") == "alert"
     page.locator("textarea").first.fill("one ___ .")
     page.locator(".odds").wait_for()
     playwright.expect(error).to_be_empty()
     page.locator("textarea").first.fill("two ___ of ___")
-    playwright.expect(error).to_contain_text("has 2 blanks")
+    playwright.expect(error).to_contain_text("has 2 gaps")
     assert page.locator(".odds").count() == 0
     assert page.locator("ul.surprise").count() == 1
 

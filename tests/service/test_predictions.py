@@ -43,7 +43,7 @@ def test_a_sample_is_repeated_by_its_seed(post, model):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"text": "a ___ b ___"}, "has 2 blanks"),
+        ({"text": "a ___ b ___"}, "has 2 gaps"),
         ({"text": "a", "candidates": ["b", "b"]}, "again"),
         ({"text": "a", "candidates": ["b"], "sample": 2}, "send one of them"),
         ({"text": "a ___ b", "sample": 2}, "leave out the ___"),

@@ -14,13 +14,13 @@ from closeness import assert_close
 from static.small_vectors import random_sentences
 
 from elmokit.errors import ConfigError, ElmoError, FormatError, InputError
+from elmokit.io.text_files import TextSettings
 from elmokit.static.training import TrainingSettings, train_from_files, train_vectors
 from elmokit.static.vectors import StaticVectors
-from elmokit.text.tokenizer import CorpusSettings
 
 models = pytest.importorskip("gensim.models", reason="the extra static is not installed")
 
-WHITESPACE = CorpusSettings("whitespace")
+WHITESPACE = TextSettings()
 
 
 def settings(**changes: Any) -> TrainingSettings:
@@ -133,13 +133,13 @@ def test_compressed_text_trains_as_the_plain_one(text: Path, compress: Any) -> N
     packed = text.with_suffix(".gz" if compress is gzip.compress else ".xz")
     packed.write_bytes(compress(text.read_bytes()))
     for source in (text, packed):
-        train_from_files([source], f"{source}.vec", settings(), corpus=WHITESPACE)
+        train_from_files([source], f"{source}.vec", settings(), text=WHITESPACE)
     assert Path(f"{text}.vec").read_bytes() == Path(f"{packed}.vec").read_bytes()
 
 
 def test_files_train_as_their_sentences_do(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "new" / "v.bin"
-    trained = train_from_files([text], output, settings(), corpus=WHITESPACE)
+    trained = train_from_files([text], output, settings(), text=WHITESPACE)
     direct = train_vectors(random_sentences(), settings()).vectors
     found = StaticVectors.load(output)
     assert found.words == direct.words
@@ -161,7 +161,7 @@ def test_raw_text_is_split_and_lowered(tmp_path: Path) -> None:
 
 def test_fasttext_s_own_file_keeps_the_subwords(text: Path, tmp_path: Path) -> None:
     fast = settings(method="fasttext")
-    train_from_files([text], tmp_path / "v.bin", fast, corpus=WHITESPACE)
+    train_from_files([text], tmp_path / "v.bin", fast, text=WHITESPACE)
     direct = train_vectors(random_sentences(), fast).vectors
     found = StaticVectors.load(tmp_path / "v.bin")
     assert found.name == "fastText"
@@ -174,16 +174,16 @@ def test_what_is_there_is_replaced_only_by_force(text: Path, tmp_path: Path) -> 
     output = tmp_path / "v.vec"
     output.write_text("old")
     with pytest.raises(InputError, match=r"v\.vec: is there already"):
-        train_from_files([text], output, settings(), corpus=WHITESPACE)
+        train_from_files([text], output, settings(), text=WHITESPACE)
     assert output.read_text() == "old"
-    train_from_files([text], output, settings(), corpus=WHITESPACE, force=True)
+    train_from_files([text], output, settings(), text=WHITESPACE, force=True)
     assert output.read_text().startswith("30 6\n")
 
 
 @pytest.mark.parametrize("name", ["v", "v.model", "v.txt.gz"])
 def test_a_name_of_no_format_is_refused_before_training(text: Path, name: str) -> None:
     with pytest.raises(ElmoError, match=r"give a name that ends in one of \.safetensors, \.txt"):
-        train_from_files([text], text.with_name(name), settings(), corpus=WHITESPACE)
+        train_from_files([text], text.with_name(name), settings(), text=WHITESPACE)
 
 
 def test_bad_text_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -18,12 +18,11 @@ class Says:
     """A task that gives every text the same label."""
 
     def predictions(
-        self, items: Sequence[Any], *, places: Sequence[str], progress: Any, looking_up: Any
+        self, items: Iterable[Any], *, places: Iterable[str], progress: Any, looking_up: Any
     ) -> Iterator[LabelPrediction]:
-        assert len(places) == len(items)
         if progress is not None:
             progress(2, 2)
-        return (LabelPrediction("ham", {"ham": 1.0}) for _ in items)
+        return (LabelPrediction("ham", {"ham": 1.0}) for _ in zip(items, places, strict=True))
 
 
 TRAINED = cast(TrainedTask, Says())
@@ -39,6 +38,20 @@ def test_every_item_is_a_line_of_json_and_progress_is_told() -> None:
     assert '"text": "\xe9"' in lines[0]
     assert json.loads(lines[1]) == {"text": "b", "label": "ham", "probabilities": {"ham": 1.0}}
     assert told == [(2, 2)]
+
+
+def test_an_item_is_answered_before_the_next_is_read() -> None:
+    read = []
+
+    def items() -> Iterator[PredictionItem]:
+        for number in range(3):
+            read.append(number)
+            yield PredictionItem(PLACE, "a", {"text": "a"})
+
+    lines = answer_lines(TRAINED, items())
+    next(lines)
+    assert read == [0]
+    assert len(list(lines)) == 2
 
 
 def test_half_a_pair_of_surrogates_stays_escaped() -> None:

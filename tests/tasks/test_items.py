@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 from tasks.small_tasks import config
 
 from elmokit.errors import ElmoError, ElmoWarning
-from elmokit.io.text_files import Line
-from elmokit.tasks.ask import ItemSettings, PredictionItem, items_of, read_items
+from elmokit.io.text_files import Line, read_lines
+from elmokit.tasks.ask import ItemSettings, PredictionItem, item_settings, items_of
 
 
 def items(
@@ -177,10 +178,24 @@ def test_a_file_is_read_as_the_training_files_were(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_bytes("text,body\na,caf\xe9\n".encode("latin-1"))
     task = config("spam", {"files.texts": ["body"], "files.encoding": "latin-1"})
-    [item] = read_items(path, task)
+    settings = item_settings(path, task)
+    [item] = items_of(read_lines(path, settings.encoding), task.kind, settings)
     assert item.asked == "caf\xe9"
-    [item] = read_items(path, task, ItemSettings("text", encoding="latin-1"))[1:]
-    assert item.asked == "a,caf\xe9"
+
+
+@pytest.mark.parametrize(("item_format", "line"), [("text", "a"), ("jsonl", '{"text": "a"}')])
+def test_lines_are_read_as_items_are_asked_for(item_format: Any, line: str) -> None:
+    read = []
+
+    def lines() -> Iterator[Line]:
+        for number in range(1, 10):
+            read.append(number)
+            yield Line(f"in.txt, line {number}", line, number)
+
+    found = items_of(lines(), "text", ItemSettings(item_format))
+    next(found)
+    assert read == [1]
+    assert len(list(found)) == 8
 
 
 SQUAD = """{"data": [{"paragraphs": [{"context": "Ann.", "qas": [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from elmokit.tasks.watcher import Watcher
 ASKED: dict[str, list[Any]] = {
     "spam": ["we see $$$", ["you", "MOTHER"], "win $$$ at home!"],
     "sst": ["it 1000 .", ["the", "BOO", "."]],
-    "ner": ["we see Jim Lee at Oslo. You go on.", ["see", "Rome"], ""],
+    "ner": ["we see Jim Lee at Oslo. You continue.", ["see", "Rome"], ""],
     "pos": ["the dog runs", ["a", "cat"]],
     "nli": [("the dog runs now", "a dog !NOT! runs"), (["the", "cat"], "a cat sits")],
 }
@@ -89,7 +90,25 @@ def test_it_is_told_how_many_words_are_read(spam: Path, monkeypatch: pytest.Monk
     items = ["a b c", "d", "e f"]
     found = TrainedTask.load(spam).predictions(items, progress=lambda *done: told.append(done))
     assert len(list(found)) == 3
-    assert told == [(0, 6), (4, 6), (4, 6), (6, 6)]
+    assert told == [(0, None), (4, None), (4, None), (6, None)]
+
+
+def test_items_are_read_as_they_are_answered(spam: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_task, "FIRST_ITEMS", 2)
+    monkeypatch.setattr(saved_task, "ITEMS_AT_ONCE", 8)
+    read: list[str] = []
+
+    def items() -> Iterator[str]:
+        for number in range(100):
+            read.append(f"word{number}")
+            yield read[-1]
+
+    ahead = [
+        len(read) - number for number, _ in enumerate(TrainedTask.load(spam).predictions(items()))
+    ]
+    assert len(ahead) == 100
+    assert ahead[0] == 2
+    assert max(ahead) == 8
 
 
 def test_saving_again_gives_the_same_files(spam: Path, tmp_path: Path) -> None:
@@ -240,7 +259,7 @@ def test_folders_of_other_things_are_refused(spam: Path, tmp_path: Path) -> None
     bilm = write_bilm(tmp_path / "bilm")
     assert "format is 'elmokit-bilm', not 'elmokit-task'" in refusal(bilm)
     (tmp_path / "begun" / "checkpoints").mkdir(parents=True)
-    assert "its training is not finished; go on with --resume" in refusal(tmp_path / "begun")
+    assert "its training is not finished; continue with --resume" in refusal(tmp_path / "begun")
 
 
 @pytest.mark.parametrize("name", ["labels.json", "weights.safetensors"])
@@ -303,7 +322,7 @@ def test_a_baseline_takes_no_bilm(tmp_path: Path) -> None:
 
 def test_a_run_is_not_written_over_unless_forced(tmp_path: Path) -> None:
     first = train(tmp_path, "spam", ONE_EPOCH)
-    with pytest.raises(InputError, match="already holds a run; go on with --resume, replace it"):
+    with pytest.raises(InputError, match="already holds a run; continue with --resume, replace it"):
         train(tmp_path, "spam", ONE_EPOCH)
     (first.folder / "mine.txt").write_text("kept")
 

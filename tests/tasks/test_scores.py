@@ -93,7 +93,7 @@ def test_schemes_may_differ():
 @pytest.mark.parametrize(
     ("expected", "predicted", "f1"),
     [
-        # A strict reader of BIO drops every I that does not go on from a B, and finds less here.
+        # A strict reader of BIO drops every I that does not continue from a B, and finds less here.
         ("B-PER I-PER", "I-PER I-PER", 1.0),
         ("O B-PER", "O I-PER", 1.0),
         ("B-PER B-LOC", "B-PER I-LOC", 1.0),

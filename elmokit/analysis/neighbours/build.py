@@ -1,7 +1,7 @@
 """A corpus to an index of its occurrences, in constant memory, losing nothing when it is cut short.
 
 The tables grow in `INDEX.parts`, part by part; behind each part a record says what is in them.
-Killed at any moment, the same run forgets what came after the last record and goes on. In the end
+Killed at any moment, the same run forgets what came after the last record and continues. In the end
 the tables are indexed, and their folder gets its name.
 """
 

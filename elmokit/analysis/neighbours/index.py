@@ -279,7 +279,7 @@ def check_model(
 
 
 def letters_of(words: Sequence[str]) -> str:
-    """A sentence without its blanks and capitals: the same however it was split into words.
+    """A sentence without its whitespace and capitals: the same however it was split into words.
 
     >>> letters_of(["I", "can't", "."]) == letters_of(["I", "ca", "n't."])
     True

@@ -90,7 +90,7 @@ def table_errors(location: Location) -> Iterator[None]:
         advice = (
             "check the address, and what gives access to it"
             if is_address(location)
-            else "build the index anew (--force)"
+            else "build the index again (--force)"
         )
         raise FormatError(f"{location}: its tables cannot be used ({why}); {advice}") from error
 
@@ -193,7 +193,7 @@ REFINED = 10
 """So many times the wanted vectors are compared again as they are, not as their codes."""
 TRAINING_ROUNDS = 20
 TRAINING_VECTORS = 64
-"""Per partition. Compared in float16, which most processors cannot, they take long."""
+"""Per partition. Compared in float16, which most CPUs cannot, they take long."""
 SIGNS_PER_BYTE = 8
 ASKED_AT_ONCE = 1000
 JUST_NOW = timedelta(milliseconds=1)
@@ -508,13 +508,13 @@ def read_description(location: Location) -> IndexDescription:
     if found != (FORMAT, VERSION):
         raise FormatError(
             f"{location}: is {found[0]} of version {found[1]}, not {FORMAT} of version {VERSION}; "
-            "build the index anew"
+            "build the index again"
         )
     try:
         return IndexDescription(**(values | {"layers": tuple(values["layers"])}))
     except (KeyError, TypeError) as error:
         raise FormatError(
-            f"{location}: its description is damaged ({error}); build the index anew"
+            f"{location}: its description is damaged ({error}); build the index again"
         ) from error
 
 

@@ -137,7 +137,7 @@ def lemma_of(sense: str, place: str) -> str:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words between blanks, their marks as running text has them.
+    """The words between whitespace, their marks as running text has them.
 
     >>> words_of("-LRB- belong to")
     ('(', 'belong', 'to')
@@ -311,7 +311,7 @@ def _read_keys(path: Path) -> dict[str, tuple[str, ...]]:
         if not name:
             continue
         if not senses:
-            raise FormatError(f"{line.place}: {name!r} has no sense key behind it; get it anew")
+            raise FormatError(f"{line.place}: {name!r} has no sense key behind it; get it again")
         for sense in senses:
             lemma_of(sense, line.place)
         answers[name] = tuple(senses)
@@ -333,7 +333,7 @@ def _units(
         if not words or not lemma or kind is None:
             raise FormatError(
                 f"{files.data}: instance {name!r} needs words, a lemma and a pos of "
-                f"{', '.join(KINDS)}; get it anew"
+                f"{', '.join(KINDS)}; get it again"
             )
         if name not in answers:
             raise FormatError(
@@ -351,7 +351,7 @@ def _parse(path: Path) -> ElementTree.Element:
         line, _ = error.position
         raise FormatError(
             f"{path}, line {line}: is not well-formed XML ({str(error).partition(':')[0]}); "
-            "get it anew"
+            "get it again"
         ) from None
     except LookupError as error:
         raise FormatError(f"{path}, line 1: is XML in an {error}; save it as UTF-8") from None

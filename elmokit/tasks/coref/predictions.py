@@ -13,7 +13,7 @@ from elmokit.tasks.examples import Offsets, Words, place_of_words
 class Mention(NamedTuple):
     """A mention in a document."""
 
-    text: str  # as it stands in the raw text; without one, its words with blanks between them
+    text: str  # as it stands in the raw text; without one, its words with spaces between them
     first_word: int  # its words are words[first_word:end_word]
     end_word: int
     start: int | None = None  # text[start:end] of the raw text; None where words were given
@@ -95,7 +95,7 @@ def _place(mention: Mention, offsets: Sequence[Offsets] | None) -> tuple[int, in
 
 
 def _joined_offsets(words: Words) -> list[Offsets]:
-    """Where words are that are joined by blanks."""
+    """Where words are that are joined by whitespace."""
     offsets, start = [], 0
     for word in words:
         offsets.append((start, start + len(word)))

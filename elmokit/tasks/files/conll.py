@@ -1,7 +1,7 @@
 """CoNLL columns: a word and its tags on each line, a blank line between sentences.
 
-Columns are separated by tabs, or by blanks on a line without a tab. `-DOCSTART-` lines, which begin
-a document in the files of CoNLL-2003, belong to no sentence.
+Columns are separated by tabs, or by whitespace on a line without a tab. `-DOCSTART-` lines, which
+begin a document in the files of CoNLL-2003, belong to no sentence.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def read_columns(
 
 
 def columns_of(line: Line) -> list[str]:
-    """The columns of a line: separated by tabs, or by blanks where there is no tab."""
+    """The columns of a line: separated by tabs, or by whitespace where there is no tab."""
     if "\t" in line.text:
         return [column.strip() for column in line.text.split("\t")]
-    # At plain blanks alone: a word may have others in it, as in "10 000" with one that holds.
+    # At plain whitespace alone: a word may have others in it, as in "10 000" with one that holds.
     return [stripped for column in line.text.split(" ") if (stripped := column.strip())]
 
 
 def _without_document_starts(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines, with a blank one where a document starts: no sentence goes on across it."""
+    """The lines, with a blank one where a document starts: no sentence continues across it."""
     for line in lines:
         starts = line.text.startswith(DOCUMENT_START) and _fields(line)[0] == DOCUMENT_START
         yield line._replace(text="") if starts else line
@@ -76,19 +76,19 @@ def _fields(line: Line) -> list[str]:
     """The columns of a line that is not blank."""
     if "\t" in line.text:
         return [field.strip() for field in line.text.split("\t")]
-    # A no-break space and the like are part of a word: only plain blanks separate.
+    # A no-break space and the like are part of a word: only plain whitespace separates.
     return [field for field in line.text.split(" ") if field]
 
 
 def _check_row(row: list[str], width: int, line: Line) -> None:
     if len(row) != width:
-        mend = "name a CoNLL-U file .conllu" if line.text.startswith("#") else "mend the line"
+        fix = "name a CoNLL-U file .conllu" if line.text.startswith("#") else "fix the line"
         raise FormatError(
             f"{line.place}: has {counted(len(row), 'column')}, but the lines before have {width}; "
-            f"{mend}"
+            f"{fix}"
         )
     if not all(row):
-        raise FormatError(f"{line.place}: has an empty column; mend the line")
+        raise FormatError(f"{line.place}: has an empty column; fix the line")
 
 
 def _positions(word: int, tag: int, width: int, place: str) -> tuple[int, int]:
@@ -249,7 +249,7 @@ def _role_sentence(lines: Sequence[Line], layout: PropsLayout) -> RoleSentence:
         if len(columns) != width:
             raise FormatError(
                 f"{line.place}: has {counted(len(columns), 'column')}, but its sentence begins "
-                f"with {width}; mend the line"
+                f"with {width}; fix the line"
             )
     return RoleSentence(
         words=tuple(unescaped(columns[layout.word]) for _, columns in rows),
@@ -266,7 +266,7 @@ def _row(line: Line, layout: PropsLayout) -> PropsRow:
             f"roles: {layout.columns}"
         )
     if not columns[layout.word]:
-        raise FormatError(f"{line.place}: has no word; mend the line")
+        raise FormatError(f"{line.place}: has no word; fix the line")
     return PropsRow(line, columns)
 
 
@@ -338,7 +338,7 @@ def _bracket(line: Line, column: str, number: int) -> tuple[str | None, bool]:
 
 
 def _unbalanced(line: Line, number: int, problem: str) -> FormatError:
-    return FormatError(f"{line.place}: column {number + 1} {problem}; mend the brackets")
+    return FormatError(f"{line.place}: column {number + 1} {problem}; fix the brackets")
 
 
 BEGIN, END = "#begin document", "#end document"
@@ -375,9 +375,7 @@ def _documents(lines: Iterable[Line], path: str | Path) -> Iterator[tuple[Line, 
     for line in lines:
         if line.text.startswith(END):
             if begin is None:
-                raise FormatError(
-                    f"{line.place}: ends a document that did not begin; mend the file"
-                )
+                raise FormatError(f"{line.place}: ends a document that did not begin; fix the file")
             yield begin, inside
             begin, inside = None, []
         elif line.text.startswith(BEGIN):
@@ -447,7 +445,7 @@ def _clusters(words: Iterable[tuple[Line, str]]) -> tuple[Cluster, ...]:
                 before = opened.get(chain)
                 if not before:
                     raise FormatError(
-                        f"{line.place}: {chain}) closes a mention that was not opened; mend the "
+                        f"{line.place}: {chain}) closes a mention that was not opened; fix the "
                         "brackets"
                     )
                 chains.setdefault(chain, []).append(Span(before.pop().start, number + 1))
@@ -455,7 +453,7 @@ def _clusters(words: Iterable[tuple[Line, str]]) -> tuple[Cluster, ...]:
         if left:
             raise FormatError(
                 f"{left[-1].line.place}: ({chain} opens a mention that is not closed in its "
-                "document; mend the brackets"
+                "document; fix the brackets"
             )
     return make_clusters(chains.values())
 

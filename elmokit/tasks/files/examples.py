@@ -20,14 +20,13 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from elmokit.config import check_choice
-from elmokit.errors import ConfigError, ElmoWarning, FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.io.tables import (
     TABLE_SUFFIXES,
     USUAL_TEXTS,
@@ -38,7 +37,7 @@ from elmokit.io.tables import (
     table_rows,
     usual_columns,
 )
-from elmokit.io.text_files import ENCODING, read_lines, suffix
+from elmokit.io.text_files import read_lines, suffix
 from elmokit.tasks.config import Column, FilesConfig, Format, Kind
 from elmokit.tasks.examples import Example, PairExample, TextExample, Words, is_word
 from elmokit.tasks.files.conll import PartOfSpeech, read_columns, read_conllu
@@ -83,36 +82,6 @@ PAIR = TextColumns(
 )
 
 
-@dataclass(frozen=True)
-class TableSettings:
-    """What a table has in which column.
-
-    Attributes:
-        label: The column with the label; None for the one with a usual name, such as "label".
-        texts: The column with the text, or the two of a pair; none for those with usual names.
-        header: The first line names the columns. If not, they have numbers, and unless others are
-            given the label is column 1 and the texts follow it. (JSON lines name their columns.)
-        skip_labels: Rows with such a label are left out, and a warning counts them; None for the
-            "-" of SNLI in a table of pairs.
-        skip_bad_rows: Rows with more or fewer values than columns are left out, and a warning
-            counts them.
-    """
-
-    label: Column | None = None
-    texts: tuple[Column, ...] = ()
-    header: bool = True
-    skip_labels: tuple[str, ...] | None = None
-    skip_bad_rows: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("texts", "skip_labels"):
-            value = getattr(self, name)
-            if isinstance(value, str | int):
-                raise ConfigError(f"{name} is {value!r}; give a list, though it be of one")
-            if value is not None:
-                object.__setattr__(self, name, tuple(value))
-
-
 class Choice(NamedTuple):
     """Where in a row the values are that are used."""
 
@@ -121,53 +90,53 @@ class Choice(NamedTuple):
 
 
 def choose_columns(
-    rows: Iterable[TableRow], settings: TableSettings, texts: TextColumns
+    rows: Iterable[TableRow], files: FilesConfig, texts: TextColumns
 ) -> Iterator[tuple[TableRow, Choice]]:
     """Each row, and where its label and its texts are."""
     known: tuple[Sequence[str], bool] | None = None
     for row in rows:
         decisive = row.names, _has_words(row)
         if decisive != known:  # which only JSON lines change from row to row
-            known, choice = decisive, _choice(row, settings, texts)
+            known, choice = decisive, _choice(row, files, texts)
         yield row, choice
 
 
-def text_positions(row: TableRow, settings: TableSettings, texts: TextColumns) -> tuple[int, ...]:
+def text_positions(row: TableRow, files: FilesConfig, texts: TextColumns) -> tuple[int, ...]:
     """Where the texts of a row without a label are."""
-    if settings.texts:
-        columns = _text_columns(row, settings, texts)
-    elif not settings.header and len(row.names) == texts.parts:
+    if files.texts:
+        columns = _text_columns(row, files, texts)
+    elif not files.header and len(row.names) == texts.parts:
         columns = range(1, 1 + texts.parts)
     else:
         check_separator(row.names, row.named_at)
-        columns = _text_columns(row, settings, texts)
+        columns = _text_columns(row, files, texts)
     return tuple(_position(column, row) for column in columns)
 
 
-def _choice(row: TableRow, settings: TableSettings, texts: TextColumns) -> Choice:
+def _choice(row: TableRow, files: FilesConfig, texts: TextColumns) -> Choice:
     _check_count(row, texts.parts)
-    label = _position(_label_column(row, settings), row)
-    positions = [_position(column, row) for column in _text_columns(row, settings, texts)]
+    label = _position(_label_column(row, files), row)
+    positions = [_position(column, row) for column in _text_columns(row, files, texts)]
     if len({label, *positions}) < 1 + len(positions):
         raise InputError(f"{row.named_at}: one column is to be used twice; name different ones")
     return Choice(label, tuple(positions))
 
 
-def _label_column(row: TableRow, settings: TableSettings) -> Column:
-    if settings.label is not None:
-        return settings.label
-    return _usual(row, USUAL_LABELS, "the label", "--label-column")[0] if settings.header else 1
+def _label_column(row: TableRow, files: FilesConfig) -> Column:
+    if files.label is not None:
+        return files.label
+    return _usual(row, USUAL_LABELS, "the label", "--label-column")[0] if files.header else 1
 
 
-def _text_columns(row: TableRow, settings: TableSettings, texts: TextColumns) -> Sequence[Column]:
-    if settings.texts and len(settings.texts) != texts.parts:
-        named = ", ".join(map(repr, settings.texts))
+def _text_columns(row: TableRow, files: FilesConfig, texts: TextColumns) -> Sequence[Column]:
+    if files.texts and len(files.texts) != texts.parts:
+        named = ", ".join(map(repr, files.texts))
         raise InputError(
             f"{row.named_at}: the texts are to be in {named}; name {texts.parts} (--text-column)"
         )
-    if settings.texts:
-        return settings.texts
-    if not settings.header:
+    if files.texts:
+        return files.texts
+    if not files.header:
         return range(2, 2 + texts.parts)
     if texts == TEXT and _has_words(row):
         return (WORDS,)
@@ -218,7 +187,7 @@ def _check_count(row: TableRow, texts: int) -> None:
 
 
 Tokenize = Callable[[str], Sequence[str]]
-"""Splits a text into words; `str.split` does where they are separated by blanks."""
+"""Splits a text into words; `str.split` does where they are separated by whitespace."""
 NO_AGREEMENT = "-"
 """SNLI's label for pairs that its annotators did not agree on; published results are without."""
 VALUE_SHOWN = 40
@@ -233,68 +202,54 @@ class _Record(NamedTuple):
 
 
 def read_texts(
-    path: str | Path,
-    settings: TableSettings | None = None,
-    *,
-    tokenize: Tokenize = str.split,
-    format: TableFormat | None = None,
-    encoding: str = ENCODING,
+    path: str | Path, files: FilesConfig | None = None, *, tokenize: Tokenize = str.split
 ) -> list[TextExample]:
     """The rows of a table, with one text each.
 
     Args:
         path: The file.
-        settings: What is in which column.
+        files: How it is read. Without a header columns have numbers, and unless others are given
+            the label is column 1 and the texts follow it; JSON lines name their columns.
         tokenize: Splits a text into words; a list of words in JSON stays as it is.
-        format: None for what the name of the file says.
-        encoding: How the file writes characters as bytes.
     """
-    records = _records(path, settings or TableSettings(), TEXT, tokenize, format, encoding)
+    records = _records(path, files or FilesConfig(), TEXT, tokenize)
     return [TextExample(text, label, place) for place, label, (text,) in records]
 
 
 def read_pairs(
-    path: str | Path,
-    settings: TableSettings | None = None,
-    *,
-    tokenize: Tokenize = str.split,
-    format: TableFormat | None = None,
-    encoding: str = ENCODING,
+    path: str | Path, files: FilesConfig | None = None, *, tokenize: Tokenize = str.split
 ) -> list[PairExample]:
     """The rows of a table, with two texts each; arguments as of `read_texts`."""
-    settings = settings or TableSettings()
-    if settings.skip_labels is None:
-        settings = replace(settings, skip_labels=(NO_AGREEMENT,))
-    records = _records(path, settings, PAIR, tokenize, format, encoding)
+    records = _records(path, files or FilesConfig(), PAIR, tokenize)
     return [PairExample(first, second, label, place) for place, label, (first, second) in records]
 
 
 def _records(
-    path: str | Path,
-    settings: TableSettings,
-    texts: TextColumns,
-    tokenize: Tokenize,
-    format: TableFormat | None,
-    encoding: str,
+    path: str | Path, files: FilesConfig, texts: TextColumns, tokenize: Tokenize
 ) -> list[_Record]:
     """What is used of each row that is not left out; there is at least one."""
-    format = format or _format_of(path)
+    format = cast(TableFormat, files.format or _format_of(path))
     if format == "jsonl":
-        settings = replace(settings, header=True)
-    lines = read_lines(path, encoding)
-    rows = table_rows(lines, format, header=settings.header, skip_bad=settings.skip_bad_rows)
+        files = replace(files, header=True)
+    lines = read_lines(path, files.encoding)
+    rows = table_rows(lines, format, header=files.header, skip_bad=files.skip_bad_rows)
     records: list[_Record] = []
-    left_out = Counter[str]()
-    for row, choice in choose_columns(rows, settings, texts):
+    left_out = 0
+    for row, choice in choose_columns(rows, files, texts):
         label = _label(row, choice.label)
-        if label in (settings.skip_labels or ()):
-            left_out[label] += 1
+        if label == NO_AGREEMENT and texts == PAIR:
+            left_out += 1
             continue
         if label == "":
             raise FormatError(f"{row.place}: has no label; give it one, or leave the row out")
         words = tuple(_words(row, position, tokenize) for position in choice.texts)
         records.append(_Record(row.place, label, words))
-    _report(left_out, path)
+    if left_out:
+        warnings.warn(
+            f"{path}: rows with the label {NO_AGREEMENT!r} are left out: {left_out:,}",
+            ElmoWarning,
+            stacklevel=3,
+        )
     if not records:
         raise InputError(f"{path}: holds no example; name a file that has some")
     return records
@@ -314,7 +269,7 @@ def _writable(label: str, row: TableRow) -> str:
     try:
         label.encode()
     except UnicodeEncodeError:
-        raise FormatError(f"{row.place}: the label {label!r} is no text; mend it") from None
+        raise FormatError(f"{row.place}: the label {label!r} is no text; fix it") from None
     return label
 
 
@@ -348,15 +303,6 @@ def _words(row: TableRow, position: int, tokenize: Tokenize) -> Words:
     if not words:
         raise FormatError(f"{row.place}: column {name!r} holds no words; leave the row out")
     return words
-
-
-def _report(left_out: Counter[str], path: str | Path) -> None:
-    for label, count in left_out.items():
-        warnings.warn(
-            f"{path}: rows with the label {label!r} are left out: {count:,}",
-            ElmoWarning,
-            stacklevel=4,
-        )
 
 
 def _described(value: Any) -> str:
@@ -405,39 +351,10 @@ WANTED: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class FileSettings:
-    """How files of examples are read; each format uses what concerns it.
-
-    Attributes:
-        format: None for what the name of a file says.
-        encoding: How the file writes characters as bytes.
-        table: Of a table: what is in which column.
-        word: Of CoNLL columns: the column of the words, from 1, or from -1 for the last.
-        tag: Of CoNLL columns: the column of the tags, likewise.
-        part_of_speech: Of CoNLL-U: the universal tags, or the language's own.
-        phrases: Of trees: every phrase is an example, not only the sentence.
-        shortest_phrase: Of trees: the fewest words of a phrase.
-    """
-
-    format: Format | None = None
-    encoding: str = ENCODING
-    table: TableSettings = field(default_factory=TableSettings)
-    word: int = 1
-    tag: int = -1
-    part_of_speech: PartOfSpeech = "upos"
-    phrases: bool = False
-    shortest_phrase: int = 1
-
-    def __post_init__(self) -> None:
-        check_choice("format", self.format, (None, *get_args(Format)))
-        check_choice("part_of_speech", self.part_of_speech, get_args(PartOfSpeech))
-
-
 def read_examples(
     kind: Kind,
     path: str | Path,
-    settings: FileSettings | None = None,
+    files: FilesConfig | None = None,
     *,
     tokenize: Tokenize = str.split,
 ) -> list[Example]:
@@ -446,25 +363,28 @@ def read_examples(
     Args:
         kind: What the task labels.
         path: The file.
-        settings: How it is read.
+        files: How it is read; each format uses what concerns it.
         tokenize: Splits the texts of a table into words; other formats have words.
     """
     check_choice("kind", kind, get_args(Kind))
-    settings = settings or FileSettings()
-    encoding = settings.encoding
-    match format_of(kind, path, settings.format):
-        case "trees":
-            phrases, shortest = settings.phrases, settings.shortest_phrase
-            found = read_trees(path, phrases=phrases, shortest_phrase=shortest, encoding=encoding)
-            return [*found]
+    files = files or FilesConfig()
+    match format_of(kind, path, files.format):
+        case "trees" as found:
+            _check_none(found, path, files)
+            trees = read_trees(
+                path,
+                phrases=files.phrases,
+                shortest_phrase=files.shortest_phrase,
+                encoding=files.encoding,
+            )
+            return [*trees]
         case "columns":
-            return [*read_columns(path, word=settings.word, tag=settings.tag, encoding=encoding)]
+            return [*read_columns(path, **_of_columns(path, files), encoding=files.encoding)]
         case "conllu":
-            return [*read_conllu(path, tag=settings.part_of_speech, encoding=encoding)]
+            return [*read_conllu(path, tag=_of_conllu(path, files), encoding=files.encoding)]
         case "csv" | "tsv" | "jsonl" as table:
             read = read_pairs if kind == "pair" else read_texts
-            options = settings.table
-            return [*read(path, options, tokenize=tokenize, format=table, encoding=encoding)]
+            return [*read(path, replace(files, format=table), tokenize=tokenize)]
         case other:
             raise InputError(f"{path}: is read as {other!r}, by the task of kind {kind!r} alone")
 
@@ -492,18 +412,6 @@ CONLLU_WORDS = str(FORM + 1)
 LABEL_FLAG, TEXT_FLAG = "--label-column", "--text-column"
 
 
-def file_settings(kind: Kind, path: str | Path, files: FilesConfig) -> FileSettings:
-    """How the reader of a file reads it, by the settings of a task."""
-    found = format_of(kind, path, files.format)
-    return FileSettings(
-        format=found,
-        encoding=files.encoding,
-        phrases=files.phrases,
-        shortest_phrase=files.shortest_phrase,
-        **_columns(found, path, files),
-    )
-
-
 def fixed_format_of(kind: Kind, path: str | Path, files: FilesConfig) -> Format:
     """The format that a file is read in, of a kind whose formats let nobody choose columns."""
     found = format_of(kind, path, files.format)
@@ -522,23 +430,6 @@ def after_training(
     return replace(files, label=label, texts=texts)
 
 
-def _columns(found: Format, path: str | Path, files: FilesConfig) -> dict[str, Any]:
-    if found in FIXED:
-        _check_none(found, path, files)
-        return {}
-    if found == "columns":
-        return _of_columns(path, files)
-    if found == "conllu":
-        return _of_conllu(path, files)
-    table = TableSettings(
-        label=files.label,
-        texts=files.texts,
-        header=files.header,
-        skip_bad_rows=files.skip_bad_rows,
-    )
-    return {"table": table}
-
-
 def _check_none(found: Format, path: str | Path, files: FilesConfig) -> None:
     named = [*([] if files.label is None else [LABEL_FLAG]), *([TEXT_FLAG] if files.texts else [])]
     if named:
@@ -549,7 +440,7 @@ def _check_none(found: Format, path: str | Path, files: FilesConfig) -> None:
 
 
 def _of_columns(path: str | Path, files: FilesConfig) -> dict[str, int]:
-    """Numbers of the columns that are named."""
+    """Numbers of the columns that are named, for `read_columns`."""
     word = _word_column(path, files)
     named = {"word": (TEXT_FLAG, word), "tag": (LABEL_FLAG, files.label)}
     return {
@@ -569,7 +460,7 @@ def _number(path: str | Path, flag: str, column: Column) -> int:
         ) from None
 
 
-def _of_conllu(path: str | Path, files: FilesConfig) -> dict[str, PartOfSpeech]:
+def _of_conllu(path: str | Path, files: FilesConfig) -> PartOfSpeech:
     """Which of its two columns of tags is named; that of the words can be none but its own."""
     word = _word_column(path, files)
     if word is not None and str(word) != CONLLU_WORDS:
@@ -578,14 +469,14 @@ def _of_conllu(path: str | Path, files: FilesConfig) -> dict[str, PartOfSpeech]:
             f"out {TEXT_FLAG}, or say that it is something else (--format columns)"
         )
     if files.label is None:
-        return {}
+        return "upos"
     tag = CONLLU_TAGS.get(str(files.label))
     if tag is None:
         raise InputError(
             f"{path}: is CoNLL-U, whose tags are upos (column 4) or xpos (column 5), and not "
             f"{files.label!r}; give one of them ({LABEL_FLAG})"
         )
-    return {"part_of_speech": tag}
+    return tag
 
 
 def _word_column(path: str | Path, files: FilesConfig) -> Column | None:

@@ -97,7 +97,7 @@ def _span(place: str, values: dict[str, str], name: str, tokens: Sequence[Token]
     if not given.strip() or found != given:
         raise FormatError(
             f"{place}: {name} is {given!r:.40}, but the text has {found!r:.40} at its offset "
-            f"{offset:.40}; mend the row"
+            f"{offset:.40}; fix the row"
         )
     offsets = [(token.start, token.end) for token in tokens]
     return Span(*words_between(offsets, start, start + len(given)))

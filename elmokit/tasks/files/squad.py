@@ -134,7 +134,7 @@ def _passage(
             right = tuple(answer for answer in answers if isinstance(answer, Answer))
             questions.append(Question(name, words, right))
         elif left_out is None:
-            raise FormatError(f"{place}: {wrong}; mend the file, or {SKIP}")
+            raise FormatError(f"{place}: {wrong}; fix the file, or {SKIP}")
         else:
             left_out.append(f"{place}: {wrong}")
     return replace(passage, questions=tuple(questions))

@@ -91,7 +91,7 @@ def _parsed(line: Line) -> tuple[list[str], list[Phrase]]:
     closed: list[Phrase] = []
     for piece in PIECE.finditer(line.text):
         if closed and not opened:
-            raise _no_tree(line, "it goes on after its end")
+            raise _no_tree(line, "it continues after its end")
         if piece["word"] and not opened:
             raise _no_tree(line, "a word is outside of the brackets")
         if piece["word"]:

@@ -16,7 +16,7 @@ from elmokit.text.characters import short
 VERB = "V"
 """The role of the predicate itself."""
 CONTINUED = "C-"
-"""What the role of a phrase begins with that goes on with an argument which began before."""
+"""What the role of a phrase begins with that continues with an argument which began before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class FoundArgument(NamedTuple):
     """A phrase and its role."""
 
     role: str
-    text: str  # as it stands in the raw text; without one, its words with blanks between them
+    text: str  # as it stands in the raw text; without one, its words with spaces between them
     first_word: int  # its words are words[first_word:end_word]
     end_word: int
     start: int | None  # text[start:end] of the raw text; None where words were given

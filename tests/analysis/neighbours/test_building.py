@@ -20,8 +20,9 @@ from elmokit.analysis.neighbours.build import Build, IndexSettings, build_index,
 from elmokit.analysis.neighbours.store import OccurrenceStore, read_description
 from elmokit.bulk import pipeline
 from elmokit.bulk.compute import BulkProgress
-from elmokit.bulk.inputs import InputSettings, open_input
+from elmokit.bulk.inputs import open_input
 from elmokit.errors import DiskError, ElmoWarning, FormatError, InputError, StoppedError
+from elmokit.io.text_files import TextSettings
 from elmokit.jobs.run_folder import RunFolder
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
@@ -102,7 +103,7 @@ def test_punctuation_is_left_out_on_demand(tmp_path):
 def test_a_word_that_utf8_cannot_hold_is_kept_all_the_same(tmp_path):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"text": ["a\\ud800b", "bank"]}\n')
-    source = open_input([str(corpus)], InputSettings())
+    source = open_input([str(corpus)], TextSettings())
     with pytest.warns(ElmoWarning, match="lone surrogates"):
         build_index(small_embedder(), source, tmp_path / "index")
     assert [row.word for row in rows_of(tmp_path / "index")] == ["a\ufffdb", "bank"]

@@ -4,40 +4,26 @@ import pytest
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import Column, FilesConfig, Format, Kind
-from elmokit.tasks.files.examples import FORMATS, after_training, file_settings, fixed_format_of
+from elmokit.tasks.files.examples import FORMATS, after_training, fixed_format_of, read_examples
 
 
 def refused(kind: Kind, name: str, files: FilesConfig) -> str:
     """What is said about settings that a file is not read with."""
     with pytest.raises(InputError) as caught:
-        file_settings(kind, name, files)
+        read_examples(kind, name, files)
     assert "\n" not in str(caught.value)
     return str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.jsonl"])
-def test_columns_of_tables_are_names_or_numbers(name):
-    files = FilesConfig(label="v1", texts=("v2",), header=False, skip_bad_rows=True)
-    table = file_settings("text", name, files).table
-    assert (table.label, table.texts, table.header, table.skip_bad_rows) == (
-        "v1", ("v2",), False, True,
-    )  # fmt: skip
-
-
-def test_columns_of_conll_files_are_numbers():
-    settings = file_settings("tags", "a.conll", FilesConfig(label="-2", texts=(2,)))
-    assert (settings.word, settings.tag, settings.format) == (2, -2, "columns")
-    usual = file_settings("tags", "a.conll", FilesConfig())
-    assert (usual.word, usual.tag) == (1, -1)
 
 
 @pytest.mark.parametrize(
     ("label", "tag"),
     [(None, "upos"), ("upos", "upos"), ("xpos", "xpos"), ("4", "upos"), (5, "xpos"), ("5", "xpos")],
 )
-def test_tags_of_conllu_have_a_name_and_a_number(label: Column | None, tag: str):
-    files = FilesConfig(label=label, texts=("2",))
-    assert file_settings("tags", "a.conllu.gz", files).part_of_speech == tag
+def test_tags_of_conllu_have_a_name_and_a_number(tmp_path, label: Column | None, tag: str):
+    path = tmp_path / "a.conllu"
+    path.write_text("1\ta\ta\tupos\txpos\t_\t_\t_\t_\t_\n\n")
+    [example] = read_examples("tags", path, FilesConfig(label=label, texts=("2",)))
+    assert example.labels == (tag,)
 
 
 @pytest.mark.parametrize("label", ["3", 10, "-6", "tag"])
@@ -76,7 +62,6 @@ def test_trees_have_no_columns():
         "say that it is something else (--format)"
     )
     assert "leave out --text-column, or" in refused("text", "a.txt", FilesConfig(texts=(1,)))
-    assert file_settings("text", "a.txt", FilesConfig(phrases=True)).phrases
 
 
 @pytest.mark.parametrize("kind", ["reading", "coref", "srl"])

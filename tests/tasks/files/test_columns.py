@@ -86,7 +86,7 @@ def test_ragged_columns_are_refused_with_their_line(tmp_path, short):
     count = len(short.split())
     assert message(tmp_path, f"a X\n\nb Y\n{short}\n") == (
         f"train.conll, line 4: has {count} column{'s' if count > 1 else ''}, but the lines before "
-        "have 2; mend the line"
+        "have 2; fix the line"
     )
 
 
@@ -100,7 +100,7 @@ def test_comment_suggests_the_format_that_has_them(tmp_path):
 
 def test_empty_column_is_refused(tmp_path):
     assert message(tmp_path, "a\tX\nb\t\n") == (
-        "train.conll, line 2: has an empty column; mend the line"
+        "train.conll, line 2: has an empty column; fix the line"
     )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.config import Kind
+from elmokit.tasks.config import FilesConfig, Kind
 from elmokit.tasks.examples import PairExample, TaggedSentence, TextExample
-from elmokit.tasks.files.examples import FileSettings, TableSettings, read_examples
+from elmokit.tasks.files.examples import read_examples
 
 CSV = "label,text\nham,Hello you\n"
 TSV = CSV.replace(",", "\t")
@@ -74,7 +74,7 @@ def test_pairs_are_read_by_the_suffix(tmp_path, name, contents):
 
 
 def test_settings_reach_the_reader_of_each_format(tmp_path):
-    table = FileSettings(encoding="latin-1", table=TableSettings("kind", ("body",)))
+    table = FilesConfig(encoding="latin-1", label="kind", texts=("body",))
     path = tmp_path / "a.csv"
     path.write_bytes("kind,body\nham,£ 5\n".encode("latin-1"))
     [example] = read_examples("text", path, table, tokenize=list)
@@ -82,18 +82,16 @@ def test_settings_reach_the_reader_of_each_format(tmp_path):
 
     escaped = write(tmp_path, "a.txt", "(3 (2 -LRB-) (3 you))\n")
     assert read_examples("text", escaped)[0].sentences == (("(", "you"),)
-    phrases = read_examples("text", escaped, FileSettings(phrases=True))
+    phrases = read_examples("text", escaped, FilesConfig(phrases=True))
     assert [example.sentences for example in phrases] == [(("(", "you"),), (("(",),), (("you",),)]
-    long = read_examples("text", escaped, FileSettings(phrases=True, shortest_phrase=2))
+    long = read_examples("text", escaped, FilesConfig(phrases=True, shortest_phrase=2))
     assert long == phrases[:1]
 
     [columns] = read_examples(
-        "tags", write(tmp_path, "a.conll", COLUMNS), FileSettings(word=2, tag=1)
+        "tags", write(tmp_path, "a.conll", COLUMNS), FilesConfig(texts=(2,), label=1)
     )
     assert (columns.sentences, columns.labels) == ((("NNP",),), ("Jim",))
-    [conllu] = read_examples(
-        "tags", write(tmp_path, "a.conllu", CONLLU), FileSettings(part_of_speech="xpos")
-    )
+    [conllu] = read_examples("tags", write(tmp_path, "a.conllu", CONLLU), FilesConfig(label="xpos"))
     assert conllu.labels == ("NNP",)
 
 
@@ -110,7 +108,7 @@ def test_settings_reach_the_reader_of_each_format(tmp_path):
 )
 def test_format_that_is_named_goes_before_the_suffix(tmp_path, kind, name, contents, format):
     path = write(tmp_path, name, contents)
-    assert len(read_examples(kind, path, FileSettings(format=format))) == 1
+    assert len(read_examples(kind, path, FilesConfig(format=format))) == 1
 
 
 @pytest.mark.parametrize(
@@ -174,16 +172,14 @@ def test_empty_file_is_refused_in_every_format(tmp_path, kind: Kind, name):
 def test_format_of_another_task_is_refused(tmp_path):
     path = write(tmp_path, "a.csv", CSV)
     with pytest.raises(InputError, match=r"is read as 'csv', but the task needs tagged words"):
-        read_examples("tags", path, FileSettings(format="csv"))
+        read_examples("tags", path, FilesConfig(format="csv"))
 
 
-def test_unknown_kind_format_and_part_of_speech_are_refused(tmp_path):
+def test_unknown_kind_and_format_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="kind is 'image'; use one of 'text', 'tags', 'pair'"):
         read_examples("image", tmp_path / "a.csv")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="format is 'xml'; use one of None, 'csv'"):
-        FileSettings(format="xml")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="part_of_speech is 'lemma'"):
-        FileSettings(part_of_speech="lemma")  # type: ignore[arg-type]
+        FilesConfig(format="xml")  # type: ignore[arg-type]
 
 
 def test_files_tags_and_scores_need_no_torch():

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.tasks.config import Kind
+from elmokit.tasks.config import FilesConfig, Kind
 from elmokit.tasks.examples import Example
-from elmokit.tasks.files.examples import FileSettings, TableSettings, read_examples
+from elmokit.tasks.files.examples import read_examples
 from elmokit.tasks.files.trees import unescaped
 from elmokit.tasks.tags import convert, convert_sentences, spans
 
@@ -17,7 +17,7 @@ DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 slow = pytest.mark.slow
 
 
-def read(kind: Kind, name: str, settings: FileSettings | None = None) -> list[Example]:
+def read(kind: Kind, name: str, settings: FilesConfig | None = None) -> list[Example]:
     path = DATA / name
     if not path.exists():
         pytest.skip(f"{name} is in ../shared/data, which is not here")
@@ -33,7 +33,7 @@ def words(examples: list[Example]) -> int:
 
 
 def test_sms_spam_collection():
-    examples = read("text", "sms-spam/spam.csv", FileSettings(encoding="latin-1"))
+    examples = read("text", "sms-spam/spam.csv", FilesConfig(encoding="latin-1"))
     assert labels(examples) == {"ham": 4825, "spam": 747}
     assert examples[-1].sentences == (("Rofl.", "Its", "true", "to", "its", "name"),)
     assert len({example.place for example in examples}) == 5572
@@ -51,9 +51,9 @@ def test_stanford_sentiment_treebank(split, counts, phrases):
     name = f"sst5/trees.{split}.txt.gz"
     sentences = read("text", name)
     assert labels(sentences) == dict(zip("01234", counts, strict=True))
-    assert len(read("text", name, FileSettings(phrases=True))) == phrases
+    assert len(read("text", name, FilesConfig(phrases=True))) == phrases
 
-    table = FileSettings(table=TableSettings(header=False))
+    table = FilesConfig(header=False)
     tabular = read("text", f"sst5/sentences.{split}.tsv.gz", table)
     assert [(tuple(map(unescaped, *one.sentences)), one.labels) for one in tabular] == [
         (*one.sentences, one.labels) for one in sentences

@@ -75,7 +75,7 @@ def test_an_answer_that_is_elsewhere_is_one_line_with_its_question(tmp_path: Pat
     path = write_squad(tmp_path / "a.json", changed("answers", answer("Ada Lovelace", 4)))
     assert refusal(path) == (
         ", question q1: its answer 'Ada Lovelace' is not in its context at 4, where "
-        "'Lovelace wro' stands; mend the file, or leave such questions out (--skip-bad-rows)"
+        "'Lovelace wro' stands; fix the file, or leave such questions out (--skip-bad-rows)"
     )
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from elmokit.errors import ConfigError, ElmoError, ElmoWarning
+from elmokit.errors import ElmoError, ElmoWarning
+from elmokit.tasks.config import FilesConfig
 from elmokit.tasks.examples import PairExample, TextExample
-from elmokit.tasks.files.examples import TableSettings, read_pairs, read_texts
+from elmokit.tasks.files.examples import read_pairs, read_texts
 
 
 def write(folder: Path, name: str, contents: str) -> Path:
@@ -18,7 +19,7 @@ def write(folder: Path, name: str, contents: str) -> Path:
 
 
 def texts(
-    folder: Path, name: str, contents: str, settings: TableSettings | None = None, **options: Any
+    folder: Path, name: str, contents: str, settings: FilesConfig | None = None, **options: Any
 ) -> list[tuple[str | None, str]]:
     """The label and the joined words of each example."""
     examples = read_texts(write(folder, name, contents), settings, **options)
@@ -29,7 +30,7 @@ def message(
     folder: Path,
     name: str,
     contents: str,
-    settings: TableSettings | None = None,
+    settings: FilesConfig | None = None,
     read: Any = read_texts,
 ) -> str:
     """What is said about a table that is refused, after the name of its folder."""
@@ -91,7 +92,7 @@ def test_row_with_another_number_of_fields_is_refused(tmp_path, row, count):
     assert said.endswith("(--skip-bad-rows)")
     with pytest.warns(ElmoWarning, match=r"a\.csv, line 3: .* 1 such row left out"):
         found = texts(
-            tmp_path, "a.csv", f"label,text\nham,a\n{row}\n", TableSettings(skip_bad_rows=True)
+            tmp_path, "a.csv", f"label,text\nham,a\n{row}\n", FilesConfig(skip_bad_rows=True)
         )
     assert found == [("ham", "a")]
 
@@ -143,11 +144,11 @@ def test_columns_with_usual_names_are_found(tmp_path, header):
 @pytest.mark.parametrize(
     "settings",
     [
-        TableSettings("kind", ("body",)),
-        TableSettings(3, (2,)),
-        TableSettings("3", ("2",)),
-        TableSettings(-1, (-2,)),
-        TableSettings("-1", ("body",)),
+        FilesConfig(label="kind", texts=("body",)),
+        FilesConfig(label=3, texts=(2,)),
+        FilesConfig(label="3", texts=("2",)),
+        FilesConfig(label=-1, texts=(-2,)),
+        FilesConfig(label="-1", texts=("body",)),
     ],
 )
 def test_columns_are_named_or_numbered(tmp_path, settings):
@@ -157,19 +158,19 @@ def test_columns_are_named_or_numbered(tmp_path, settings):
 
 
 def test_name_of_digits_is_a_name_before_it_is_a_number(tmp_path):
-    settings = TableSettings("1", ("2",))
+    settings = FilesConfig(label="1", texts=("2",))
     assert texts(tmp_path, "a.csv", "2,1\nhello,ham\n", settings) == [("ham", "hello")]
-    settings = TableSettings(1, (2,))
+    settings = FilesConfig(label=1, texts=(2,))
     assert texts(tmp_path, "a.csv", "2,1\nham,hello\n", settings) == [("ham", "hello")]
 
 
 def test_without_a_header_the_label_is_first_unless_numbers_say_otherwise(tmp_path):
-    settings = TableSettings(header=False)
+    settings = FilesConfig(header=False)
     assert texts(tmp_path, "a.tsv", "3\tIt works\n1\tBad\n", settings) == [
         ("3", "It works"),
         ("1", "Bad"),
     ]
-    settings = TableSettings(header=False, label=2, texts=(1,))
+    settings = FilesConfig(header=False, label=2, texts=(1,))
     assert texts(tmp_path, "a.tsv", "It works\t3\n", settings) == [("3", "It works")]
 
 
@@ -180,12 +181,12 @@ def test_objects_may_have_their_keys_in_any_order(tmp_path):
 
 def test_column_that_is_not_there_is_refused_at_the_header(tmp_path):
     contents = "id,body,kind\n7,hello,ham\n"
-    assert message(tmp_path, "a.csv", contents, TableSettings("class", ("body",))) == (
+    assert message(tmp_path, "a.csv", contents, FilesConfig(label="class", texts=("body",))) == (
         "a.csv, line 1: there is no column 'class'; name one of 'id', 'body', 'kind', or count "
         "them from 1"
     )
     for wrong in (0, 4, -4):
-        found = message(tmp_path, "a.csv", contents, TableSettings(wrong, ("body",)))
+        found = message(tmp_path, "a.csv", contents, FilesConfig(label=wrong, texts=("body",)))
         assert found.startswith(f"a.csv, line 1: there is no column {wrong}; name one of 'id'")
 
 
@@ -214,7 +215,7 @@ def test_words_go_before_the_text_that_they_are_of(tmp_path, other, words):
 
 
 def test_json_lines_name_their_columns_whatever_is_said_of_a_header(tmp_path):
-    settings = TableSettings(header=False)
+    settings = FilesConfig(header=False)
     contents = '{"text": "a", "label": "x"}\n'
     assert texts(tmp_path, "a.jsonl", contents, settings) == [("x", "a")]
 
@@ -234,16 +235,16 @@ def test_several_usual_names_are_asked_about(tmp_path):
 
 
 def test_name_that_two_columns_have_is_refused(tmp_path):
-    settings = TableSettings("label", ("text",))
+    settings = FilesConfig(label="label", texts=("text",))
     assert message(tmp_path, "a.csv", "label,text,text\nham,a,b\n", settings) == (
         "a.csv, line 1: there are 2 columns 'text'; give them different names"
     )
 
 
 def test_column_for_two_uses_is_refused(tmp_path):
-    assert message(tmp_path, "a.csv", "label,text\nham,a\n", TableSettings("label", (1,))) == (
-        "a.csv, line 1: one column is to be used twice; name different ones"
-    )
+    assert message(
+        tmp_path, "a.csv", "label,text\nham,a\n", FilesConfig(label="label", texts=(1,))
+    ) == ("a.csv, line 1: one column is to be used twice; name different ones")
 
 
 def test_one_column_only_is_refused(tmp_path):
@@ -259,15 +260,7 @@ def test_one_column_only_is_refused(tmp_path):
 
 def test_a_label_that_no_file_can_hold_is_refused(tmp_path):
     found = message(tmp_path, "a.jsonl", '{"label": "\\ud800", "text": "a"}\n')
-    assert found == "a.jsonl, line 1: the label '\\ud800' is no text; mend it"
-
-
-def test_plain_text_where_a_list_of_columns_belongs_is_refused():
-    with pytest.raises(ConfigError, match="texts is 'text'; give a list"):
-        TableSettings(texts="text")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="skip_labels is '-'; give a list"):
-        TableSettings(skip_labels="-")  # type: ignore[arg-type]
-    assert TableSettings(texts=["a"]) == TableSettings(texts=("a",))  # type: ignore[arg-type]
+    assert found == "a.jsonl, line 1: the label '\\ud800' is no text; fix it"
 
 
 # Values
@@ -325,7 +318,7 @@ def test_name_that_says_nothing_needs_a_format(tmp_path):
         "a.data: its name does not say what kind of table it is; give the format, or a name that "
         "ends in one of .csv, .tsv, .jsonl, .ndjson"
     )
-    assert texts(tmp_path, "a.data", contents, format="tsv") == [("ham", "hello")]
+    assert texts(tmp_path, "a.data", contents, FilesConfig(format="tsv")) == [("ham", "hello")]
 
 
 # Pairs
@@ -350,7 +343,7 @@ def test_pairs_with_usual_names_are_found(tmp_path, header):
 
 def test_texts_of_a_pair_are_in_the_order_that_is_given(tmp_path):
     path = write(tmp_path, "a.csv", "a,b,label\none,two,x\n")
-    [pair] = read_pairs(path, TableSettings(texts=("b", "a")))
+    [pair] = read_pairs(path, FilesConfig(texts=("b", "a")))
     assert (pair.first, pair.second) == (("two",), ("one",))
 
 
@@ -359,19 +352,18 @@ def test_pairs_nobody_agreed_on_are_left_out_and_counted(tmp_path):
     path = write(tmp_path, "snli.csv", contents)
     with pytest.warns(ElmoWarning, match=r"snli\.csv: rows with the label '-' are left out: 2"):
         assert [pair.label for pair in read_pairs(path)] == ["neutral"]
-    assert len(read_pairs(path, TableSettings(skip_labels=()))) == 3
 
 
-def test_of_texts_only_the_labels_that_are_named_are_left_out(tmp_path):
-    contents = "label,text\n-,bad\n+,good\n,unknown\n"
-    with pytest.warns(ElmoWarning, match="rows with the label '' are left out: 1"):
-        found = texts(tmp_path, "a.csv", contents, TableSettings(skip_labels=("",)))
-    assert found == [("-", "bad"), ("+", "good")]
+def test_of_texts_no_label_is_left_out(tmp_path):
+    contents = "label,text\n-,bad\n+,good\n"
+    assert texts(tmp_path, "a.csv", contents) == [("-", "bad"), ("+", "good")]
+    said = message(tmp_path, "a.csv", f"{contents},unknown\n")
+    assert said.startswith("a.csv, line 4: has no label")
 
 
 def test_one_column_where_two_texts_are_needed_is_refused(tmp_path):
     contents = "label,premise,hypothesis\nx,a,b\n"
-    settings = TableSettings(texts=("premise",))
+    settings = FilesConfig(texts=("premise",))
     assert message(tmp_path, "a.csv", contents, settings, read_pairs) == (
         "a.csv, line 1: the texts are to be in 'premise'; name 2 (--text-column)"
     )

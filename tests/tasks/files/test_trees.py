@@ -109,8 +109,8 @@ def test_phrases_are_those_that_nltk_finds(lines: list[str]):
     ("contents", "why"),
     [
         ("(3 (2 It)", "a bracket is not closed"),
-        ("(3 (2 It)))", "it goes on after its end"),
-        ("(3 It) (2 's)", "it goes on after its end"),
+        ("(3 (2 It)))", "it continues after its end"),
+        ("(3 It) (2 's)", "it continues after its end"),
         (")", "a bracket is closed that was not opened"),
         ("((2 It) (2 's))", "a phrase has no label"),
         ("()", "a phrase has no label"),

@@ -13,7 +13,7 @@ NAMES = scheme_tags(["A", "B"], "BIO")  # O, B-A, I-A, B-B, I-B
 
 
 def is_legal(names: tuple[str, ...]) -> bool:
-    """Written apart from the package: an inside goes on with its own role."""
+    """Written apart from the package: an inside continues with its own role."""
     return all(
         not after.startswith("I-") or (before != "O" and before[2:] == after[2:])
         for before, after in pairwise(("O", *names))

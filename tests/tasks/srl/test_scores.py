@@ -49,7 +49,7 @@ def counts(right: str, guess: str) -> tuple[int, int, int]:
         # A part without a beginning is an argument of its own, on both sides.
         ("B-V B-A1 I-A1", "B-V B-C-A1 I-C-A1", (1, 1, 1)),
         ("B-C-A1 B-V B-A1", "B-A1 B-V B-A1", (2, 2, 2)),
-        # It goes on with the last argument of its role, whatever stands between.
+        # It continues with the last argument of its role, whatever stands between.
         ("B-A1 B-A1 B-V B-C-A1", "B-A1 B-A1 B-V B-C-A1", (2, 2, 2)),
         ("B-A1 B-A1 B-V B-C-A1", "B-A1 O B-V B-C-A1", (0, 1, 2)),
         ("B-A1 B-A2 B-C-A1 O", "B-A1 B-A2 B-C-A1 O", (2, 2, 2)),
