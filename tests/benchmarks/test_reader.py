@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import torch
 from closeness import assert_close
 
@@ -7,7 +5,7 @@ from benchmarks.reader import SIZES, JoinedReader, random_words
 from elmokit.tasks.reading.network import ReadingNetwork
 
 
-def test_both_layers_give_the_same_scores() -> None:
+def test_both_layers_give_the_same_scores():
     sizes = SIZES["ELMo at both places"]
     networks = []
     for kind in (JoinedReader, ReadingNetwork):

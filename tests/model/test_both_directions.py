@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import gc
 import multiprocessing
@@ -68,21 +66,6 @@ def test_the_caller_and_later_threads_keep_their_cores():
     both_directions.threads.cache_clear()
     run_each([name_of_thread] * 2, FEWEST_ROWS, CPU, LARGE)
     assert [torch.get_num_threads(), cores_of_a_later_thread()] == [2, 2]
-
-
-@torch.no_grad()
-def test_later_threads_keep_their_cores_though_all_threads_are_first_made_by_a_run_apart():
-    both_directions.threads.cache_clear()
-    both_directions.thread_apart.cache_clear()
-    run_apart(lambda: threads_used(weight=SMALL), 1, CPU, SMALL)
-    assert [torch.get_num_threads(), cores_of_a_later_thread()] == [2, 2]
-
-
-@torch.no_grad()
-def test_on_more_cores_than_two_many_rows_are_left_to_all_of_them():
-    torch.set_num_threads(3)
-    assert run_apart(name_of_thread, FEWEST_ROWS, CPU, SMALL) == name_of_thread()
-    assert run_apart(name_of_thread, FEWEST_ROWS - 1, CPU, SMALL) != name_of_thread()
 
 
 @torch.no_grad()

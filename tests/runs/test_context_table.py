@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from small_indexes import built
 from small_models import small_embedder
@@ -31,8 +29,3 @@ def test_an_index_that_is_not_there_is_built_of_the_words_alone(tmp_path):
     assert index.description.forms == len(QUESTIONS)
     assert index.description.layers == ("0", "1", "2")
     assert index.senses("bank").occurrences == 2
-
-
-@pytest.mark.parametrize("word", QUESTIONS)
-def test_every_question_marks_its_word(word):
-    assert all(f" *{word}* " in sentence for sentence in QUESTIONS[word])

@@ -1,14 +1,8 @@
-from __future__ import annotations
-
-from pathlib import Path
-
-import pytest
 from small_language_models import small_language_model
 
-from elmokit.errors import InputError
 from elmokit.formats.native import SavedModel
 from runs import english_small
-from runs.english_small import commands, lower_headings, make_card, training_table
+from runs.english_small import commands, make_card
 
 CARD = """# A model
 
@@ -32,7 +26,7 @@ def saved_model() -> SavedModel:
     return SavedModel(model.bilm.config, weights, "default", model.vocabulary, CARD)
 
 
-def test_every_table_finds_its_place() -> None:
+def test_every_table_finds_its_place():
     card = make_card(saved_model(), TABLES)
     for name in TABLES:
         assert f"| {name} |" in card
@@ -41,22 +35,7 @@ def test_every_table_finds_its_place() -> None:
     assert "{" not in card
 
 
-def test_perplexity_of_other_weights_is_left_out() -> None:
-    assert training_table(CARD).splitlines()[-1] == "| steps | 5 |"
-
-
-def test_a_model_without_history_is_refused() -> None:
-    with pytest.raises(InputError, match="no history"):
-        training_table("# A model")
-
-
-def test_a_document_becomes_a_part_of_another() -> None:
-    assert lower_headings("# Title\n\n## Part\n\n### Sub\ntext") == "### Part\n\n#### Sub\ntext"
-
-
-def test_a_table_is_made_once_for_its_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_made_once_for_its_weights(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text('{"weights": {"sha256": "0123456789"}}')
     monkeypatch.setattr(
         english_small, "commands", lambda model: {"one": ["calendar", model], "two": ["this"]}

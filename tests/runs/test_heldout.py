@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import json
 import lzma
@@ -61,33 +59,9 @@ def test_headings_are_dropped_and_split_words_joined():
     ]
 
 
-def test_a_mark_at_the_border_of_a_paragraph_is_its_character():
-    assert list(sentences_of_wikitext(paragraphs("@-@ Cat @-@"))) == [["-Cat-"]]
-
-
 def test_a_word_with_an_unknown_part_is_the_unknown_word():
     text = paragraphs("<unk> cats , <unk> @-@ like")
     assert list(sentences_of_wikitext(text)) == [["<UNK>", "cats", ",", "<UNK>"]]
-
-
-def test_what_closes_behind_a_full_stop_belongs_to_the_sentence():
-    text = paragraphs('He said " No . " ( She left ! ) Why ? ! " Yes . " It is .')
-    assert [" ".join(words) for words in sentences_of_wikitext(text)] == [
-        'He said " No . "',
-        "( She left ! )",
-        "Why ? !",
-        '" Yes . "',
-        "It is .",
-    ]
-
-
-def test_a_quotation_of_several_sentences_closes_with_its_last():
-    text = paragraphs('" It rains . It pours . " He left .')
-    assert [" ".join(words) for words in sentences_of_wikitext(text)] == [
-        '" It rains .',
-        'It pours . "',
-        "He left .",
-    ]
 
 
 def test_the_table_has_every_text_in_every_state(model, raw, wikitext, capsys):
@@ -111,21 +85,6 @@ def test_the_table_has_every_text_in_every_state(model, raw, wikitext, capsys):
     assert rows[0][2:5] == [f"{value:,.1f}" for value in values]
 
 
-def test_only_tokenized_text_is_said_not_to_be_comparable(model, raw, wikitext, capsys):
-    main(["--model", model, "--text", f"books={raw}"])
-    without = capsys.readouterr().out
-    main(["--model", model, "--whitespace", f"wiki={wikitext}"])
-    assert "comparable" not in without
-    assert "wiki: not comparable with published numbers" in capsys.readouterr().out
-
-
-def test_the_result_names_the_machine_and_the_commit(model, raw, capsys):
-    main(["--model", model, "--text", f"books={raw}"])
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"`python -m runs.heldout --model {model} --text books={raw}`: ")
-    assert ", commit " in last
-
-
 def test_json_holds_the_numbers_of_the_sentences_asked_for(model, raw, tmp_path, capsys):
     output = tmp_path / "results" / "heldout.json"
     main(["--model", model, "--text", f"books={raw}", "--sentences", "2", "--json", str(output)])
@@ -141,29 +100,3 @@ def test_a_wrong_name_is_told_before_anything_is_measured(model, raw, capsys):
         main(["--model", model, "--text", f"books={raw}", "--text", "news=absent.txt"])
     assert "\n" not in str(ended.value)
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "no text is given"),
-        (["--text", "books"], "'books' is not NAME=FILE"),
-        (["--whitespace", "=file"], "'=file' is not NAME=FILE"),
-    ],
-)
-def test_wrong_usage_is_told(arguments, message, capsys):
-    with pytest.raises(SystemExit):
-        main(arguments)
-    assert message in capsys.readouterr().err
-
-
-def test_no_sentences_at_all_are_refused(model, raw):
-    with pytest.raises(SystemExit, match="sentences is 0"):
-        main(["--model", model, "--text", f"books={raw}", "--sentences", "0"])
-
-
-def test_a_state_can_be_chosen(model, raw, capsys):
-    main(["--model", model, "--text", f"books={raw}", "--state", "zero"])
-    out = capsys.readouterr().out
-    assert "| books | zero |" in out
-    assert "| books | carry |" not in out

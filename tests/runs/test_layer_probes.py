@@ -1,28 +1,14 @@
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from analysis.probes.small_texts import INDEX, TEST_KEYS
 from small_language_models import write_language_model
 from small_models import small_embedder
 
 from elmokit.analysis.probes.files import TaggedWords
-from runs.layer_probes import (
-    FILES,
-    layer_of,
-    linear_predictions,
-    macro_f1,
-    main,
-    micro_f1,
-    probe_senses,
-    probe_tags,
-    read_entity_types,
-)
+from runs.layer_probes import FILES, macro_f1, main, micro_f1, probe_tags
 
 CONLLU = """\
 # sent_id = 1
@@ -98,30 +84,6 @@ def folders(data: Path, *names: str) -> list[str]:
     return [part for name in names for part in (f"--{name}", str(data / name))]
 
 
-def test_entity_types_have_no_prefix_and_documents_no_marker(tmp_path):
-    assert list(read_entity_types(write(tmp_path / "a.gz", CONLL))) == [
-        TaggedWords(("Peter", "Spain", "#"), ("PER", "LOC", "O")),
-        TaggedWords(("cats",), ("O",)),
-    ]
-
-
-def test_the_row_after_the_last_layer_is_their_average():
-    vectors = np.arange(12, dtype=np.float16).reshape(3, 2, 2)
-    assert layer_of(vectors, 1).tolist() == [[4, 5], [6, 7]]
-    assert layer_of(vectors, 3).tolist() == [[4, 5], [6, 7]]
-    assert layer_of(vectors, 3).dtype == torch.float32
-
-
-def test_a_linear_softmax_learns_what_is_linear_whatever_its_scale():
-    generator = torch.Generator().manual_seed(0)
-    vectors = torch.randn(12500, 4, generator=generator)
-    labels = vectors[:, :3].argmax(1)
-    train, test = 1e-3 * vectors[:12000] + 7, 1e-3 * vectors[12000:] + 7
-    predicted = linear_predictions(train, labels[:12000], test)
-    assert (predicted == labels[12000:]).float().mean() > 0.95
-    assert torch.equal(predicted, linear_predictions(train, labels[:12000], test))
-
-
 def test_f1_leaves_out_words_that_are_no_entity():
     wanted = ["PER", "PER", "LOC", "O", "O", "O"]
     given = ["PER", "LOC", "LOC", "O", "O", "PER"]
@@ -143,13 +105,6 @@ def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
     assert len(layers) == 4
 
 
-def test_a_sense_counts_where_it_is_one_of_the_right_ones(data):
-    files = [data / "wsd" / name for name in FILES["wsd"]]
-    columns = probe_senses(small_embedder(), files, None)
-    # bank: both senses have the same vectors, so the first; belong to: unseen; odd: a wrong one.
-    assert columns == {"sense F1": pytest.approx([1 / 3] * 5)}
-
-
 def test_the_table_has_a_line_for_each_layer_and_their_average(model, data, tmp_path, capsys):
     output = tmp_path / "probes.json"
     options = ["--model", model, "--json", str(output)]
@@ -168,27 +123,3 @@ def test_the_table_has_a_line_for_each_layer_and_their_average(model, data, tmp_
     ]
     assert rows[0][1:] == ["100.0", "100.0", "100.0", "100.0", "33.3"]
     assert (blank, machine.startswith("`python -m runs.layer_probes --model ")) == ("", True)
-
-
-def test_fewer_sentences_are_for_training_only_and_are_told(model, data, capsys):
-    main(["--model", model, "--sentences", "1", *folders(data, "ewt")])
-    out = capsys.readouterr().out
-    # Of five words three are seen with their tags; the new ones are taken for the first tag.
-    assert "| baseline | 60.0 |" in out
-    assert " --sentences 1 " in out
-
-
-def test_each_absent_file_is_a_line(model, data):
-    (data / "ewt" / FILES["ewt"][1]).unlink()
-    (data / "wsd" / FILES["wsd"][0]).unlink()
-    with pytest.raises(SystemExit) as ended:
-        main(["--model", model, *folders(data, "ewt", "conll", "wsd")])
-    first, second = str(ended.value).splitlines()
-    assert first.startswith(str(data / "ewt" / FILES["ewt"][1]) + ": is not there")
-    assert second.startswith(str(data / "wsd" / FILES["wsd"][0]) + ": is not there")
-
-
-def test_at_least_one_data_set_is_needed(capsys):
-    with pytest.raises(SystemExit):
-        main([])
-    assert "no data is given" in capsys.readouterr().err

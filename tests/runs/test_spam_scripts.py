@@ -1,7 +1,5 @@
 """Both scripts from end to end, on a few messages and a tiny model."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -44,11 +42,3 @@ def test_scikit_learn_prints_a_row_and_with_folds_all_choices(arguments, capsys)
     main([*arguments, "--folds", "2", "--deduplicate"])
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if line.startswith("| scikit-learn, ")]) == 9
-
-
-def test_what_went_wrong_is_one_line(arguments):
-    pytest.importorskip("sklearn", reason="scikit-learn is an extra: elmokit[sklearn]")
-    from runs.spam_sklearn import main
-
-    with pytest.raises(SystemExit, match="folds is 1"):
-        main([*arguments, "--folds", "1"])

@@ -9,7 +9,7 @@ from analysis.probes.small_texts import minimal_pair, write
 from elmokit.analysis.probes.files import MinimalPair, Paradigm, read_minimal_pairs
 from elmokit.errors import ElmoWarning, FormatError, InputError
 
-SHARED = Path(__file__).resolve().parents[4].parent / "shared" / "data" / "blimp"
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "blimp"
 ISLAND = Paradigm("island_1", "islands", "syntax")
 
 
