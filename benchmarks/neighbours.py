@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -38,7 +37,6 @@ from elmokit.analysis.neighbours.store import (
     Hit,
     Occurrences,
     OccurrenceStore,
-    write_description,
 )
 from elmokit.analysis.senses import with_mark
 from elmokit.bulk.inputs import Input, open_input
@@ -46,6 +44,7 @@ from elmokit.bundled import ENGLISH_SMALL
 from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.io.files import write_atomically, write_folder_atomically
 from elmokit.io.text_files import TextSettings
+from elmokit.jobs.progress import Observer
 from elmokit.static.vectors import unit
 from elmokit.text.tokenizer import read_sentences
 
@@ -103,19 +102,30 @@ def write_text(path: Path, words: int) -> Path:
     return path
 
 
+class Notes(Observer):
+    """Remembers when each note came."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def note(self, message: str) -> None:
+        """Of what is done after the last sentence is read."""
+        self.times.append(time.perf_counter())
+
+
 def build(embedder: Embedder, source: Input, path: Path, settings: IndexSettings) -> None:
     """Build the index as `elmo neighbours build` does."""
-    notes: list[tuple[float, str]] = []
+    notes = Notes()
     summary = build_index(
         embedder,
         source,
         path,
         settings,
         model=ENGLISH_SMALL,
-        note=lambda text: notes.append((time.perf_counter(), text)),
+        observer=notes,
     )
     ended = time.perf_counter()
-    finishing = ended - notes[0][0]
+    finishing = ended - notes.times[0]
     print(f"{summary.describe()}; {size_of(path) / 1e9:.2f} GB")
     reading = summary.seconds - finishing
     rate = summary.words_read / reading
@@ -135,29 +145,18 @@ def build_of_noise(
     positions = np.concatenate([np.arange(length) for length in lengths]).astype(np.int32)
     real = unit(np.concatenate(embedder.embed(sentences, layers="top"))).astype(np.float16)
     description = description_of(embedder, settings, source, ENGLISH_SMALL)
-    sizes = dict.fromkeys(description.layers, description.vector_size)
     draw = np.random.default_rng(0)
     with write_folder_atomically(path) as folder:
-        store = OccurrenceStore(folder, sizes, create=True)
+        store = OccurrenceStore(folder, description, create=True)
         for turn in range(-(-count // len(words))):
             first = turn * len(sentences)
             texts = [[*sentence, str(turn)] for sentence in sentences]
-            vectors = dict.fromkeys(sizes, noisy(real, NOISE if turn else 0.0, draw))
+            changed = noisy(real, NOISE if turn else 0.0, draw)
+            vectors = dict.fromkeys(description.layers, changed)
             store.add(first, texts, Occurrences(words, numbers + first, positions, vectors))
         started = time.perf_counter()
-        forms = store.finish(settings.index_above)
+        occurrences = store.finish(settings.index_above, Observer()).occurrences
         print(f"indexing {time.perf_counter() - started:.0f} s")
-        kept, occurrences = store.counts()
-        write_description(
-            folder,
-            replace(
-                description,
-                sentences=kept,
-                occurrences=occurrences,
-                forms=forms,
-                vector_index=occurrences > settings.index_above,
-            ),
-        )
     print(f"{occurrences:,} occurrences, {len(words):,} of them real; {size_of(path) / 1e9:.2f} GB")
 
 

@@ -12,8 +12,6 @@ sentence, from the words of the sentence alone. A word outside the vocabulary is
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
@@ -24,16 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.kneser_ney import KneserNey, Row
-from benchmarks.machine import describe
-from elmokit.errors import ElmoError
+from benchmarks.machine import command_line, heading, one_line_errors
 from elmokit.inference.language_model import target_id
 from elmokit.inference.predictions import PerplexitySums
 from elmokit.io.text_files import find_files
+from elmokit.jobs.progress import Observer
 from elmokit.pretraining.config import CorpusConfig, PretrainConfig, read_run
 from elmokit.pretraining.prepared import BORDER, PreparedCorpus
-from elmokit.pretraining.report import Report
 from elmokit.pretraining.run import choose_vocabulary, read_corpus
-from elmokit.pretraining.trainer import Group
 from elmokit.system import peak_memory
 from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
@@ -47,16 +43,12 @@ class HeldOut(NamedTuple):
     unknown: int
 
 
+@one_line_errors()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train the models and print the table."""
     options = parse(arguments)
-    try:
-        run = read_run(options.run, settings_of(options))
-        measure(run, options.orders)
-    except ElmoError as error:
-        sys.exit(f"Error: {error}")
-    command = shlex.join(sys.argv[1:] if arguments is None else arguments)
-    print(f"\n`python -m benchmarks.ngram_baseline {command}`: {describe()}")
+    measure(read_run(options.run, settings_of(options)), options.orders)
+    print("\n" + command_line("benchmarks.ngram_baseline", arguments))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -87,7 +79,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, object]:
 
 def measure(run: PretrainConfig, orders: list[int]) -> None:
     """Read the text, and print what a model of each order makes of it."""
-    corpus = read_corpus(run.corpus.train, run.corpus, None, Group(), Report())
+    corpus = read_corpus(run.corpus, None, Observer())
     vocabulary = choose_vocabulary(run, corpus, None)
     texts = list(read_held_out(run.corpus, vocabulary))
     row, outcomes = corpus_row(corpus, vocabulary), int(outcome_ids(vocabulary).max()) + 1
@@ -95,8 +87,8 @@ def measure(run: PretrainConfig, orders: list[int]) -> None:
         f"Text: {corpus.words_in_all:,} words in {corpus.sentences:,} sentences; vocabulary: "
         f"{len(vocabulary):,}; every sentence starts from its border alone (state zero).\n"
     )
-    print("| held-out text | order | forward | backward | mean | targets | unknown |")
-    print("|---|---|---|---|---|---|---|")
+    names = ("order", "forward", "backward", "mean", "targets", "unknown")
+    print(heading("held-out text", *names))
     started = time.perf_counter()
     for order in orders:
         results = perplexity_sums(row, texts, outcomes, order)

@@ -15,6 +15,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from benchmarks.pretraining_flops import (
 from benchmarks.text import REPOSITORY, real_sentences
 from elmokit.config import CharacterEncoderConfig, ModelConfig
 from elmokit.io.text_files import TextSettings
+from elmokit.jobs.progress import Observer
 from elmokit.model.character_encoder import WORDS_PER_GROUP, character_lengths
 from elmokit.model.products import has_bfloat16
 from elmokit.model.softmax import AdaptiveSoftmax
@@ -40,7 +42,6 @@ from elmokit.pretraining.batches import Batch, Side, StreamReader, WordReader
 from elmokit.pretraining.config import PretrainConfig
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.pretraining.report import Report
 from elmokit.pretraining.run import make_model
 from elmokit.pretraining.trainer import Group, Trainer
 from elmokit.pretraining.vocabulary import build_vocabulary
@@ -125,8 +126,9 @@ def our_case(
     """This package, as `elmo pretrain` runs it; batches are made beforehand, as its thread does."""
     torch.manual_seed(1)
     bilm = make_model(config, vocabulary, None)
-    reader = StreamReader(WordReader.of(corpus, vocabulary, bilm.config.encoder), config)
-    trainer = Trainer(bilm, reader, config, folder, Group(), None, {}, Report())
+    reader = StreamReader(WordReader(corpus, vocabulary, bilm.config.encoder), config)
+    config = replace(config, output=str(folder))
+    trainer = Trainer(bilm, reader, config, Group(), None, {}, Observer())
     batches = first_batches(reader)
     flops = [our_flops(bilm.config, config, part[0], bilm.softmax) for part in batches]
     return Case(name, lambda number: trainer.step(batches[number]), average(flops))
@@ -138,7 +140,7 @@ def plain_case(corpus: PreparedCorpus, vocabulary: Vocabulary) -> Case:
     model_config = config.model_config(WORDS)
     torch.manual_seed(1)
     plain = PlainBiLM(model_config)
-    reader = StreamReader(WordReader.of(corpus, vocabulary, model_config.encoder), config)
+    reader = StreamReader(WordReader(corpus, vocabulary, model_config.encoder), config)
     batches = [
         (*unpacked(part[0], part[0].forward), *unpacked(part[0], part[0].backward))
         for part in first_batches(reader)
@@ -191,7 +193,7 @@ def our_flops(
 def adaptive_softmax(model: ModelConfig, softmax: AdaptiveSoftmax, batch: Batch) -> list[Product]:
     """The head on all targets, each cluster on its own."""
     targets = torch.cat([batch.forward.targets, batch.backward.targets])
-    depths = softmax.depths(targets)
+    depths = torch.bucketize(targets, torch.tensor(softmax.bounds[1:-1]), right=True)
     products = [Product(len(targets), model.token_size, len(softmax.head.bias))]
     for depth, cluster in enumerate(softmax.clusters, start=1):
         count = int((depths == depth).sum())

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from benchmarks.machine import best_seconds, describe
 from elmokit.system import keep_large_blocks
+from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.inputs import BatchVectors, Sizes
-from elmokit.tasks.reading.network import ReadingNetwork, attend_where
+from elmokit.tasks.networks.texts import attend
+from elmokit.tasks.reading.network import ReadingNetwork
 
 WINDOWS, WORDS = 11, 160
 QUESTIONS, ASKED_WORDS = 48, 16
@@ -37,9 +39,9 @@ class JoinedReader(ReadingNetwork):
         """What each word of a text means to the question: (rows, words, 2 * hidden)."""
         texts = windows.index_select(0, window_rows)
         scores = self.similarity(texts, asked)
-        attended = attend_where(scores, asked, asked_mask.unsqueeze(1))
+        attended = attend(scores, asked, asked_mask.unsqueeze(1))
         nearest = scores.masked_fill(~asked_mask.unsqueeze(1), -torch.inf).amax(-1)
-        summary = attend_where(nearest.unsqueeze(1), texts, mask.unsqueeze(1))
+        summary = attend(nearest.unsqueeze(1), texts, mask.unsqueeze(1))
         joined = torch.cat([texts, attended, texts * attended, summary * attended], dim=-1)
         return torch.relu(self.merge(self.dropout(joined)))
 
@@ -76,7 +78,7 @@ def main() -> None:
         texts = random_words(WINDOWS, WORDS, sizes)
         asked = random_words(QUESTIONS, ASKED_WORDS, sizes)
         joined, parts = (
-            kind(sizes, hidden=64, dropout=0.2, answer_lstms=False)
+            kind(sizes, NetworkConfig(hidden=64, dropout=0.2, answer_lstms=False))
             for kind in (JoinedReader, ReadingNetwork)
         )
         before, after = (

@@ -10,7 +10,7 @@ CoNLL-2003, already blank-separated, once more: what is lost there is cut where 
 `Korean` and `1 MB line` are seconds for 100,000 words of Wikipedia and for a line of Chinese
 without a blank, stopped after a minute.
 
-Candidates: pip install spacy syntok nupunkt uniseg blingfire
+Candidates: pip install spacy syntok nupunkt
 """
 
 from __future__ import annotations
@@ -90,42 +90,6 @@ def nupunkt_tokenizer() -> Split:
     ]
 
 
-def uniseg_tokenizer() -> Split:
-    """Words and sentences of Unicode's annex 29."""
-    words = import_module("uniseg.wordbreak").words
-    sentences = import_module("uniseg.sentencebreak").sentences
-
-    def split(text: str) -> list[list[Span]]:
-        place = 0
-        found: list[list[Span]] = []
-        for sentence in sentences(text):
-            found.append([])
-            for word in words(sentence):
-                if not word.isspace():
-                    found[-1].append((place, place + len(word)))
-                place += len(word)
-        return found
-
-    return split
-
-
-def blingfire_tokenizer() -> Split:
-    """Words and sentences of BlingFire."""
-    blingfire = import_module("blingfire")
-
-    def split(text: str) -> list[list[Span]]:
-        sentences = blingfire.text_to_sentences_and_offsets(text)[1]
-        return [
-            [
-                (start + first, start + last)
-                for first, last in blingfire.text_to_words_with_offsets(text[start:end])[1]
-            ]
-            for start, end in sentences
-        ]
-
-    return split
-
-
 CANDIDATES = {
     "elmokit default": Candidate(
         ("nltk.tokenize", "sentencex"), lambda: elmokit_tokenizer("default")
@@ -135,8 +99,6 @@ CANDIDATES = {
     "spaCy, hyphens kept": Candidate(("spacy",), lambda: spacy_tokenizer(cut_hyphens=False)),
     "syntok": Candidate(("syntok.segmenter",), syntok_tokenizer),
     "nupunkt + NLTK": Candidate(("nupunkt", "nltk.tokenize"), nupunkt_tokenizer),
-    "uniseg": Candidate(("uniseg.wordbreak", "uniseg.sentencebreak"), uniseg_tokenizer),
-    "blingfire": Candidate(("blingfire",), blingfire_tokenizer),
 }
 
 

@@ -10,31 +10,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elmokit.analysis.neighbours.build import build_index
-    from elmokit.analysis.neighbours.index import NeighbourIndex
-    from elmokit.bulk.inputs import open_input
-    from elmokit.bulk.pipeline import embed_files
-    from elmokit.config import CharacterEncoderConfig, ModelConfig
-    from elmokit.errors import ConfigError, ElmoError, ElmoWarning, FormatError, InputError
-    from elmokit.formats.convert import convert_model
-    from elmokit.inference.embedder import Embedder
-    from elmokit.inference.language_model import LanguageModel
-    from elmokit.inference.lookup import CachedEmbedder
-    from elmokit.io.text_files import TextSettings
-    from elmokit.model.bilm import BiLM
-    from elmokit.model.elmo import Elmo
-    from elmokit.model.scalar_mix import ScalarMix
-    from elmokit.pretraining.config import PretrainConfig, read_run
-    from elmokit.pretraining.run import pretrain
-    from elmokit.static.vectors import StaticVectors
-    from elmokit.tasks.catalogue import task_config
-    from elmokit.tasks.run import train_task
-    from elmokit.tasks.srl.propositions import WithPredicates
-    from elmokit.tasks.trained import TrainedTask
-    from elmokit.text.characters import batch_to_ids
-    from elmokit.text.vocabulary import Vocabulary
-    from elmokit.vectors.files import open_vectors, read_vectors, write_vectors
-    from elmokit.vectors.items import VectorSettings
+    from elmokit.analysis.neighbours.build import build_index as build_index
+    from elmokit.analysis.neighbours.index import NeighbourIndex as NeighbourIndex
+    from elmokit.bulk.pipeline import embed_files as embed_files
+    from elmokit.config import CharacterEncoderConfig as CharacterEncoderConfig
+    from elmokit.config import ModelConfig as ModelConfig
+    from elmokit.errors import ElmoError as ElmoError
+    from elmokit.errors import ElmoWarning as ElmoWarning
+    from elmokit.formats.convert import convert_model as convert_model
+    from elmokit.inference.embedder import Embedder as Embedder
+    from elmokit.inference.language_model import LanguageModel as LanguageModel
+    from elmokit.inference.lookup import CachedEmbedder as CachedEmbedder
+    from elmokit.jobs.progress import Observer as Observer
+    from elmokit.model.bilm import BiLM as BiLM
+    from elmokit.model.elmo import Elmo as Elmo
+    from elmokit.pretraining.config import PretrainConfig as PretrainConfig
+    from elmokit.pretraining.config import read_run as read_run
+    from elmokit.pretraining.run import pretrain as pretrain
+    from elmokit.static.vectors import StaticVectors as StaticVectors
+    from elmokit.tasks.catalogue import task_config as task_config
+    from elmokit.tasks.run import train_task as train_task
+    from elmokit.tasks.srl.propositions import WithPredicates as WithPredicates
+    from elmokit.tasks.trained import TrainedTask as TrainedTask
+    from elmokit.text.characters import batch_to_ids as batch_to_ids
+    from elmokit.text.vocabulary import Vocabulary as Vocabulary
+    from elmokit.vectors.files import open_vectors as open_vectors
+    from elmokit.vectors.files import write_vectors as write_vectors
 
 __version__ = "0.1.0"
 
@@ -43,73 +44,32 @@ _HOMES = {
     "BiLM": "elmokit.model.bilm",
     "CachedEmbedder": "elmokit.inference.lookup",
     "CharacterEncoderConfig": "elmokit.config",
-    "ConfigError": "elmokit.errors",
     "Elmo": "elmokit.model.elmo",
     "ElmoError": "elmokit.errors",
     "ElmoWarning": "elmokit.errors",
     "Embedder": "elmokit.inference.embedder",
-    "FormatError": "elmokit.errors",
-    "InputError": "elmokit.errors",
     "LanguageModel": "elmokit.inference.language_model",
     "ModelConfig": "elmokit.config",
     "NeighbourIndex": "elmokit.analysis.neighbours.index",
+    "Observer": "elmokit.jobs.progress",
     "PretrainConfig": "elmokit.pretraining.config",
-    "ScalarMix": "elmokit.model.scalar_mix",
     "StaticVectors": "elmokit.static.vectors",
-    "TextSettings": "elmokit.io.text_files",
     "TrainedTask": "elmokit.tasks.trained",
-    "VectorSettings": "elmokit.vectors.items",
     "Vocabulary": "elmokit.text.vocabulary",
     "WithPredicates": "elmokit.tasks.srl.propositions",
     "batch_to_ids": "elmokit.text.characters",
     "build_index": "elmokit.analysis.neighbours.build",
     "convert_model": "elmokit.formats.convert",
     "embed_files": "elmokit.bulk.pipeline",
-    "open_input": "elmokit.bulk.inputs",
     "open_vectors": "elmokit.vectors.files",
     "pretrain": "elmokit.pretraining.run",
     "read_run": "elmokit.pretraining.config",
-    "read_vectors": "elmokit.vectors.files",
     "task_config": "elmokit.tasks.catalogue",
     "train_task": "elmokit.tasks.run",
     "write_vectors": "elmokit.vectors.files",
 }
 
-__all__ = [
-    "BiLM",
-    "CachedEmbedder",
-    "CharacterEncoderConfig",
-    "ConfigError",
-    "Elmo",
-    "ElmoError",
-    "ElmoWarning",
-    "Embedder",
-    "FormatError",
-    "InputError",
-    "LanguageModel",
-    "ModelConfig",
-    "NeighbourIndex",
-    "PretrainConfig",
-    "ScalarMix",
-    "StaticVectors",
-    "TextSettings",
-    "TrainedTask",
-    "VectorSettings",
-    "Vocabulary",
-    "WithPredicates",
-    "batch_to_ids",
-    "build_index",
-    "convert_model",
-    "embed_files",
-    "open_input",
-    "open_vectors",
-    "pretrain",
-    "read_run",
-    "read_vectors",
-    "task_config",
-    "train_task",
-    "write_vectors",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

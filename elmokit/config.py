@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, get_args
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from elmokit.errors import ConfigError, InputError
+from elmokit.errors import ConfigError, FormatError, InputError
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, WORD_PADDING = range(257, 262)
 """The five marks among the character ids. Bytes are 1 to 256, so that 0 is a word not there."""
@@ -22,84 +26,156 @@ State = Literal["zero", "carry", "warm"]
 Precision = Literal["exact", "fast"]
 
 
+@dataclass(frozen=True)
+class Within:
+    """The numbers that a setting may be, as in `Annotated[int, Within(least=1)]`."""
+
+    least: float = -math.inf
+    above: float = -math.inf
+    below: float = math.inf
+    most: float = math.inf
+    infinite: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        """Whether it is one of them; NaN never is."""
+        finite = value < self.below or self.infinite
+        return self.least <= value <= self.most and self.above < value and finite
+
+    def __str__(self) -> str:
+        limits = {"of at least": self.least, "above": self.above}
+        limits |= {"below": self.below, "at most": self.most}
+        return " and ".join(
+            f"{words} {limit}" for words, limit in limits.items() if math.isfinite(limit)
+        )
+
+
+Count = Annotated[int, Within(least=1)]
+CountOrZero = Annotated[int, Within(least=0)]
+Number = Annotated[float, Within(least=0)]
+Positive = Annotated[float, Within(above=0)]
+Share = Annotated[float, Within(least=0, below=1)]
+Clip = Annotated[
+    float, Within(above=0, infinite=True), "it must be a number above 0; inf is not a clip"
+]
+FileName = Annotated[str, "give the name of a file"]
+
+FILTERS = "give [[width, number], …], whole numbers of at least 1"
+TABLE = "it must be a table of settings"
+
+ADVICE = {
+    bool: "use true or false",
+    int: "it must be a whole number",
+    float: "it must be a number",
+    str: "it must be a text",
+}
+
+
+class Settings:
+    """A base of frozen dataclasses whose fields are checked by their annotations.
+
+    `Literal` names the choices, `Within` the numbers, and so does a tuple in `Annotated`; a text
+    there is what an error advises. Lists become tuples, and where several values may stand, one
+    alone needs no list.
+    """
+
+    def __post_init__(self) -> None:
+        for name, kind in hints_of(type(self)).items():
+            object.__setattr__(self, name, checked(name, getattr(self, name), kind))
+
+
+_type_hints = cache(get_type_hints)  # which compiles every annotation again
+
+
+def hints_of(kind: type) -> dict[str, Any]:
+    """What each field of a dataclass may be."""
+    hints = _type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def checked(name: str, value: object, kind: Any) -> Any:
+    """The value of a setting, lists as tuples; raises where it is not of its kind."""
+    try:
+        return _fitted(value, kind)
+    except ValueError:
+        raise ConfigError(f"{name} is {value!r}; {_advice(kind)}") from None
+
+
+def _fitted(value: Any, kind: Any) -> Any:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        value = _fitted(value, parts[0])
+        fits = all(value in part for part in parts[1:] if not isinstance(part, str))
+    elif origin in (Union, UnionType):
+        for part in parts:
+            with suppress(ValueError):
+                return _fitted(value, part)
+        fits = False
+    elif origin is tuple:
+        return _fitted_tuple(value, parts)
+    elif origin is Literal:
+        fits = value in parts
+    elif kind in (int, float):
+        numbers = int if kind is int else int | float
+        fits = isinstance(value, numbers) and not isinstance(value, bool)
+    else:
+        fits = isinstance(value, origin or kind)
+    if not fits:
+        raise ValueError
+    return value
+
+
+def _fitted_tuple(value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A tuple of these parts, or of any number of the first where an ellipsis follows it."""
+    if parts[-1] is Ellipsis:
+        with suppress(ValueError):
+            return (_fitted(value, parts[0]),)
+        parts = parts[:1] * len(value) if isinstance(value, list | tuple) else ()
+    if not isinstance(value, list | tuple) or len(value) != len(parts):
+        raise ValueError
+    return tuple(_fitted(one, part) for one, part in zip(value, parts, strict=True))
+
+
+def _advice(kind: Any) -> str:
+    """What to give instead of a value that is not of its kind."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        own = [part for part in parts if isinstance(part, str)]
+        return own[0] if own else " ".join([_advice(parts[0]), *map(str, parts[1:])])
+    if origin is Literal:
+        return f"use one of {', '.join(map(repr, parts))}"
+    if origin in (Union, UnionType):
+        advice = [_advice(part) for part in parts if part is not NoneType]
+        return ", or ".join(dict.fromkeys(advice))
+    return ADVICE.get(kind, TABLE)
+
+
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Refuse a value that is not one of `choices`."""
-    if value not in choices:
-        allowed = ", ".join(repr(choice) for choice in choices)
-        raise ConfigError(f"{name} is {value!r}; use one of {allowed}")
+    """Raise where a value is not one of `choices`."""
+    checked(name, value, Literal[choices])
 
 
 def check_size(name: str, value: object, least: int = 1) -> None:
-    """Refuse anything but a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least {least}")
-
-
-def check_clip(name: str, value: object) -> None:
-    """Refuse a clip that is neither off (None) nor a positive number."""
-    if value is None:
-        return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not value > 0:  # type: ignore[operator]
-        raise ConfigError(f"{name} is {value!r}; it must be a positive number; inf is no clip")
-
-
-def check_number(name: str, value: object, least: float = 0.0, below: float = math.inf) -> None:
-    """Refuse anything but a number from `least` up to, not including, `below`."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not least <= value < below:  # type: ignore[operator]
-        upper = "" if below == math.inf else f" and below {below:g}"
-        raise ConfigError(f"{name} is {value!r}; it must be a number of at least {least:g}{upper}")
-
-
-def check_above_zero(name: str, value: object) -> None:
-    """Refuse anything but a number above 0."""
-    check_number(name, value)
-    if value == 0:
-        raise ConfigError(f"{name} is {value!r}; it must be above 0")
-
-
-def check_flag(name: str, value: object) -> None:
-    """Refuse anything but true and false."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}; use true or false")
-
-
-def check_file_name(name: str, value: object) -> None:
-    """Refuse anything but the name of a file, or None."""
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{name} is {value!r}; give the name of a file")
+    """Raise unless it is a whole number of at least `least`."""
+    checked(name, value, Annotated[int, Within(least=least)])
 
 
 @dataclass(frozen=True)
-class CharacterEncoderConfig:
+class CharacterEncoderConfig(Settings):
     """Words from their characters: embedding, convolutions, highways, projection."""
 
-    filters: tuple[tuple[int, int], ...]
+    filters: Annotated[tuple[tuple[Count, Count], ...], FILTERS]
     """(width, number) of each group of convolution filters."""
-    character_size: int = 16
+    character_size: Count = 16
     """Size of one character's embedding."""
-    max_characters: int = 50
+    max_characters: Annotated[int, Within(least=3)] = 50
     """Positions per word, its begin and end marks included; longer words are cut."""
-    highways: int = 2
+    highways: CountOrZero = 2
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "filters", tuple(tuple(pair) for pair in self.filters))
-        except TypeError:
-            raise ConfigError(f"filters is {self.filters!r}; give [[width, number], …]") from None
+        super().__post_init__()
         if not self.filters:
-            raise ConfigError("filters is empty; give at least one [width, number]")
-        for pair in self.filters:
-            if len(pair) != 2:
-                raise ConfigError(f"filters has {list(pair)!r}; each entry is [width, number]")
-            check_size("filter width", pair[0])
-            check_size("number of filters", pair[1])
-        check_size("character_size", self.character_size)
-        check_size("max_characters", self.max_characters, least=3)
-        check_size("highways", self.highways, least=0)
-        check_choice("activation", self.activation, get_args(Activation))
+            raise ConfigError(f"filters is empty; {FILTERS}")
         if self.max_width > self.max_characters:
             raise ConfigError(
                 f"a filter is {self.max_width} wide but a word has {self.max_characters} positions"
@@ -117,18 +193,16 @@ class CharacterEncoderConfig:
 
 
 @dataclass(frozen=True)
-class WordEncoderConfig:
+class WordEncoderConfig(Settings):
     """Words from a table of vectors, one row per word of a vocabulary."""
 
-    words: int
-    begin_id: int = 1
+    words: Count
+    begin_id: Count = 1
     """Id of the word that begins a sentence; id 0 is padding, word i of the vocabulary i + 1."""
-    end_id: int = 2
+    end_id: Count = 2
 
     def __post_init__(self) -> None:
-        check_size("words", self.words)
-        check_size("begin_id", self.begin_id)
-        check_size("end_id", self.end_id)
+        super().__post_init__()
         if max(self.begin_id, self.end_id) > self.words:
             raise ConfigError(
                 f"begin_id {self.begin_id} or end_id {self.end_id} is beyond the {self.words} words"
@@ -140,52 +214,29 @@ Config = TypeVar("Config")
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """The shape of a bidirectional language model."""
 
     encoder: EncoderConfig
-    token_size: int
+    token_size: Count
     """Size of a token vector and of each direction's output: the paper's projection, 512."""
-    cell_size: int
+    cell_size: Count
     """LSTM cells per layer and direction."""
-    lstm_layers: int = 2
-    cell_clip: float | None = None
-    projection_clip: float | None = None
+    lstm_layers: Count = 2
+    cell_clip: Clip | None = None
+    projection_clip: Clip | None = None
     skip_connections: bool = True
     """Layers above the first add their input to their output."""
-    softmax_words: int | None = None
-    """Size of the softmax vocabulary; None for a model whose softmax was not kept."""
-    softmax_cutoffs: tuple[int, ...] = ()
+    softmax_words: Count | None = None
+    """Size of the softmax vocabulary; None for a model whose softmax was not stored."""
+    softmax_cutoffs: Annotated[tuple[Count, ...], "give whole numbers: [first, second, …]"] = ()
     """Where the clusters of an adaptive softmax begin, words numbered by falling frequency; none
     for a softmax of one piece."""
-    softmax_division: int = 4
+    softmax_division: Count = 4
     """How much smaller the vectors of each cluster are than those of the one before."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.encoder, CharacterEncoderConfig | WordEncoderConfig):
-            raise ConfigError(f"encoder is {self.encoder!r}; give a config of an encoder")
-        check_size("token_size", self.token_size)
-        check_size("cell_size", self.cell_size)
-        check_size("lstm_layers", self.lstm_layers)
-        check_clip("cell_clip", self.cell_clip)
-        check_clip("projection_clip", self.projection_clip)
-        if not isinstance(self.skip_connections, bool):
-            raise ConfigError(f"skip_connections is {self.skip_connections!r}; use True or False")
-        if self.softmax_words is not None:
-            check_size("softmax_words", self.softmax_words)
-        check_size("softmax_division", self.softmax_division)
-        self._check_cutoffs()
-
-    def _check_cutoffs(self) -> None:
-        """Refuse clusters that do not follow each other inside the vocabulary."""
-        try:
-            object.__setattr__(self, "softmax_cutoffs", tuple(self.softmax_cutoffs))
-        except TypeError:
-            raise ConfigError(
-                f"softmax_cutoffs is {self.softmax_cutoffs!r}; give [first, second, …]"
-            ) from None
-        for cutoff in self.softmax_cutoffs:
-            check_size("a cutoff of the softmax", cutoff)
+        super().__post_init__()
         bounds = [0, *self.softmax_cutoffs, self.softmax_words or math.inf]
         if any(later <= earlier for earlier, later in pairwise(bounds)):
             raise ConfigError(
@@ -219,30 +270,44 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelConfig:
-        """From plain values, refusing unknown and missing keys by name."""
+        """From plain values; unknown and missing keys are named."""
         values = dict(values)
         encoder = values.get("encoder")
         if isinstance(encoder, Mapping):
             kind = WordEncoderConfig if "words" in encoder else CharacterEncoderConfig
             values["encoder"] = make(kind, encoder)
-        elif encoder is not None:
-            raise ConfigError(f"encoder is {encoder!r}; it must be a table of settings")
         return make(cls, values)
 
 
 def make(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """Build a config, naming the nearest key where one is misspelt."""
-    check_known(kind, values)
-    try:
-        return kind(**values)
-    except TypeError as error:
-        missing = str(error).split("missing", 1)
-        raise ConfigError(f"settings are incomplete: missing{missing[-1]}") from None
+    """Build a config and those of its tables, naming the nearest key where one is misspelt."""
+    check_names(hints_of(kind), values)
+    tables = {
+        name: make_table(table, name, values.get(name, {}))
+        for name, table in tables_of(kind).items()
+    }
+    given = {**values, **tables}
+    if missing := [name for name in required_of(kind) if name not in given]:
+        raise ConfigError(f"settings are incomplete: missing {', '.join(missing)}")
+    return kind(**given)
 
 
-def check_known(kind: type, values: Mapping[str, Any]) -> None:
-    """Refuse a key that a config does not have, naming the nearest."""
-    known = [field.name for field in fields(kind)]
+def required_of(kind: type) -> list[str]:
+    """The fields of a config that have no default."""
+    return [
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    ]
+
+
+def tables_of(kind: type) -> dict[str, type]:
+    """The fields of a config that are configs themselves."""
+    return {name: table for name, table in hints_of(kind).items() if is_dataclass(table)}  # type: ignore[misc]
+
+
+def check_names(known: Collection[str], values: Iterable[str]) -> None:
+    """Raise where a name is not a known one, naming the nearest."""
     for key in values:
         if key not in known:
             near = get_close_matches(key, known, n=1)
@@ -250,12 +315,20 @@ def check_known(kind: type, values: Mapping[str, Any]) -> None:
             raise ConfigError(f"unknown setting {key!r}; {hint}")
 
 
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Say in which file a setting is wrong."""
+    try:
+        yield
+    except ConfigError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
 def make_table(kind: type, name: str, values: object) -> Any:
     """Build the config of one table, naming the table in what is wrong with it."""
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{name} is {values!r}; it must be a table of settings: [{name}]")
+    table = checked(name, values, Annotated[Mapping[str, Any], f"{TABLE}: [{name}]"])
     try:
-        return make(kind, values)
+        return make(kind, table)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
 

@@ -23,19 +23,19 @@ class InputError(ElmoError):
 
 
 class DiskError(ElmoError):
-    """The disk refused: no space left, no permission, no such folder."""
+    """The disk does not allow it: no space left, no permission, no such folder."""
 
 
 class FetchError(ElmoError):
-    """An address whose file could not be fetched: offline, refused, not there."""
+    """A URL whose file could not be fetched: offline, not allowed, not there."""
 
 
 class CutShortError(FetchError):
-    """A connection that ended too early; what came is kept, and running again continues."""
+    """A connection that ended too early; what came is stored, and running again resumes."""
 
 
 class DivergedError(ElmoError):
-    """Training whose loss is no number any more."""
+    """Training whose loss is not a number any more."""
 
 
 class StoppedError(ElmoError):

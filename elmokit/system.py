@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import multiprocessing
 import os
 import re
@@ -19,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from queue import Full, Queue
 from threading import Event, Thread
 from types import FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from elmokit.errors import ElmoError, InputError
 
@@ -118,19 +119,13 @@ def peak_memory() -> int | None:
     """
     if sys.platform == "win32":
         return None
-    if sys.platform == "linux" and (found := re.search(r"VmHWM:\s*(\d+) kB", _status())):
-        return int(found[1]) * 1024
+    with suppress(OSError):
+        if found := re.search(r"VmHWM:\s*(\d+) kB", STATUS_FILE.read_text(encoding="utf-8")):
+            return int(found[1]) * 1024
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used if sys.platform == "darwin" else used * 1024
-
-
-def _status() -> str:
-    try:
-        return STATUS_FILE.read_text(encoding="utf-8")
-    except OSError:
-        return ""
 
 
 def _call(name: str, *arguments: int) -> None:
@@ -196,15 +191,7 @@ WAITING = {"GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "1"}
 for work before it sleeps. Beside a busy process the other half of its work may be scheduled out:
 GNU's 300,000 turns are then spent for nothing at the end of every small operation."""
 WAITING_CHOSEN = ("OMP_WAIT_POLICY", *WAITING)
-PROC = Path("/proc/self")  # of Linux
-
-
-class Mount(NamedTuple):
-    """A hierarchy of control groups in the file system."""
-
-    root: PurePosixPath  # the group that is shown at `point`
-    point: Path
-    version: int
+OWN_GROUPS, ALL_GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")  # of Linux
 
 
 def usable_cpus() -> int:
@@ -213,65 +200,34 @@ def usable_cpus() -> int:
         bound = len(os.sched_getaffinity(0))
     else:
         bound = os.cpu_count() or 1
-    quota = cpu_quota()
-    return bound if quota is None else max(1, min(bound, int(quota)))
+    return max(1, int(min(bound, cpu_quota())))
 
 
-def cpu_quota(proc: Path = PROC) -> float | None:
-    """The CPUs that control groups, of version 1 or 2, grant this process; None without a limit."""
+def cpu_quota(own_groups: Path = OWN_GROUPS, all_groups: Path = ALL_GROUPS) -> float:
+    """The CPUs that control groups, of version 1 or 2, grant this process; or infinity."""
+    quotas = []
     try:
-        groups = _lines(proc / "cgroup")
-        mounts = [mount for line in _lines(proc / "mountinfo") if (mount := _mount(line))]
-        quotas: list[float] = []
-        for line in groups:
+        for line in own_groups.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
             _, controllers, path = line.split(":", 2)
-            version = 1 if "cpu" in controllers.split(",") else 2 if not controllers else None
-            for mount in mounts:
-                if mount.version == version:
-                    quotas += _quotas(mount, PurePosixPath(path))
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            root = all_groups / "cpu" if controllers else all_groups
+            group = PurePosixPath(path.lstrip("/"))
+            # In a container the group may be named as its host sees it, and be the root here.
+            quotas += [_quota(root / outer) for outer in (group, *group.parents)]
     except (OSError, ValueError):  # another system, or one that imitates Linux
-        return None
-    return min(quotas, default=None)
+        return math.inf
+    return min(quotas, default=math.inf)
 
 
-def _lines(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    return [line for line in text.split("\n") if line]
-
-
-def _mount(line: str) -> Mount | None:
-    """What a line of mountinfo says of a hierarchy that has the controller `cpu`, or may have it.
-
-    Its fields are of proc(5): the fourth and fifth are root and mount point; behind " - " are the
-    file system's type, its source and its options.
-    """
-    before, _, after = line.partition(" - ")
-    root, point = before.split()[3:5]
-    kind, _, options = after.split(" ", 2)
-    if kind == "cgroup2" or (kind == "cgroup" and "cpu" in options.split(",")):
-        point = point.replace("\\040", " ")
-        return Mount(PurePosixPath(root), Path(point), 2 if kind == "cgroup2" else 1)
-    return None
-
-
-def _quotas(mount: Mount, group: PurePosixPath) -> Iterator[float]:
-    """The quotas of a group and of all groups around it, as far as they are shown."""
-    # In a container the group may be named as its host sees it, and be the root of what is shown.
-    below = group.relative_to(mount.root) if group.is_relative_to(mount.root) else PurePosixPath()
-    for part in (below, *below.parents):
-        quota = _quota(mount.point / part, mount.version)
-        if quota is not None:
-            yield quota
-
-
-def _quota(folder: Path, version: int) -> float | None:
-    """Of one group, its microseconds in each period; version 1 has -1, 2 has "max" for no limit."""
-    files = ["cpu.max"] if version == 2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
-    try:
-        quota, period = map(float, " ".join((folder / file).read_text() for file in files).split())
-    except (OSError, ValueError):  # no such group, or no limit
-        return None
-    return quota / period if quota > 0 and period > 0 else None
+def _quota(group: Path) -> float:
+    """A group's microseconds in each period: version 1 has -1, 2 has "max" for no limit."""
+    for files in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
+        with suppress(OSError, ValueError):  # no such file, or no limit
+            numbers = " ".join((group / file).read_text() for file in files)
+            quota, period = map(float, numbers.split())
+            return quota / period if quota > 0 else math.inf
+    return math.inf
 
 
 def check_threads(threads: int) -> int:
@@ -288,11 +244,9 @@ def check_threads(threads: int) -> int:
 def use_threads(threads: int | None) -> None:
     """Compute with so many threads; None for as many as a quota of CPUs allows."""
     if threads is None:
-        quota = cpu_quota()
-        limited = quota is not None and quota < (os.cpu_count() or 1)
-        threads = usable_cpus() if limited and "OMP_NUM_THREADS" not in os.environ else None
-    if threads is None:
-        return  # torch's own default knows cores from hyperthreads, and affinity
+        if cpu_quota() >= (os.cpu_count() or 1) or "OMP_NUM_THREADS" in os.environ:
+            return  # torch's own default knows cores from hyperthreads, and affinity
+        threads = usable_cpus()
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
     else:  # loading it takes a while, and may turn out to be for nothing

@@ -32,7 +32,10 @@ def commands(title: str, command: click.Command) -> Iterator[tuple[str, click.Co
     """A command and those inside it, each with its whole name."""
     yield title, command
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
             yield from commands(f"{title} {name}", inner)
 
 

@@ -4,25 +4,19 @@
 
 Prints one Markdown document. The questions are in runs/data/context_pairs.toml. Without `--model`
 the bundled model is asked. `--text` adds the perplexity of a held-out text, `--failures` the items
-that the best layer gets wrong, `--json` a file with all numbers.
+that the best layer gets wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.machine import command_line, one_line_errors, table
 from elmokit.bundled import ENGLISH_SMALL
-from elmokit.errors import ElmoError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.predictions import Perplexity
-from elmokit.io.files import write_atomically
 from runs.context_measures import (
     FREQUENT_WORDS,
     KINDS,
@@ -57,16 +51,6 @@ class Report:
         """Those of sentences that stand alone, as embedders start by default; by set of items."""
         return {name: states["zero"] for name, states in self.states.items()}
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return {
-            "model": self.model,
-            "senses": {name: sense_numbers(states) for name, states in self.states.items()},
-            "typos": spelling_numbers(self.typos),
-            "relatives": spelling_numbers(self.relatives),
-            "perplexities": {state: one.to_dict() for state, one in self.perplexities.items()},
-        }
-
 
 def check(embedder: Embedder, model: str, questions: Questions, text: str | None) -> Report:
     """Ask a model everything."""
@@ -77,30 +61,6 @@ def check(embedder: Embedder, model: str, questions: Questions, text: str | None
         check_spellings(embedder, questions.relatives),
         check_perplexities(embedder, text) if text else {},
     )
-
-
-def sense_numbers(states: Mapping[str, Senses]) -> dict[str, Any]:
-    """The scores of a set in each state and by its surface, and every item's cosines."""
-    senses = states["zero"]
-    return {
-        "states": {state: found.to_dict() for state, found in states.items()},
-        "controls": surface_controls(senses.items).to_dict()["scores"],
-        "items": [item_numbers(senses, number) for number in range(len(senses.items))],
-    }
-
-
-def item_numbers(senses: Senses, number: int) -> dict[str, Any]:
-    """One item's cosines in each layer: with the same sense, with the other."""
-    item = senses.items[number]
-    cosines = {layer: likeness[number].tolist() for layer, likeness in senses.likeness.items()}
-    return {"word": item.word, "kind": item.kind, "cosines": cosines}
-
-
-def spelling_numbers(kinds: Mapping[str, Sequence[Nearness]]) -> dict[str, Any]:
-    """The scores of each kind and of all, and each pair's share."""
-    scores = {kind: summary(results).to_dict() for kind, results in with_all(kinds).items()}
-    farther = [[*one.pair, one.farther] for results in kinds.values() for one in results]
-    return {"scores": scores, "pairs": farther}
 
 
 def with_all(kinds: Mapping[str, Sequence[Nearness]]) -> dict[str, Sequence[Nearness]]:
@@ -120,12 +80,6 @@ def document(report: Report, failures: bool) -> str:
     if failures:
         parts += [failures_part(name, senses) for name, senses in report.senses.items()]
     return "\n\n".join(parts)
-
-
-def table(header: Sequence[str], rows: Iterable[str]) -> str:
-    """A Markdown table; a row is its cells, joined."""
-    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *(f"| {row} |" for row in rows)])
 
 
 def senses_part(sets: Mapping[str, Senses]) -> str:
@@ -151,7 +105,7 @@ def set_part(name: str, senses: Senses) -> tuple[str, str, str]:
     for kind in kinds:
         header += [f"{kind or 'all'} ({senses.score(senses.best, kind).items})", "95 %"]
     rows = [
-        " | ".join([prefix + layer, *(part.score(layer, kind).cells() for kind in kinds)])
+        [prefix + layer, *(part.score(layer, kind).cells() for kind in kinds)]
         for part, prefix in ((controls, "no model: "), (senses, ""))
         for layer in part.likeness
     ]
@@ -178,10 +132,9 @@ def spellings_part(
     rows = []
     for name, results in with_all(kinds).items():
         found = summary(results)
-        rows.append(
-            f"{name} | {len(results)} | {found.farther:.1%} | {found.nearer_than_median.share:.1%} "
-            f"| {found.nearer_than_all.cells()}"
-        )
+        median = f"{found.nearer_than_median.share:.1%}"
+        farther = f"{found.farther:.1%}"
+        rows.append([name, str(len(results)), farther, median, found.nearer_than_all.cells()])
     return "\n\n".join(
         [
             f"## {title}",
@@ -215,7 +168,7 @@ def states_part(
             found = perplexities.get(state)
             cells.append(f"{found.mean:,.2f}" if found else "none")
         notes += " None: a language model does not read what it is to predict, so not twice."
-    return "\n\n".join(["## States", notes, table(header, map(" | ".join, rows.values()))])
+    return "\n\n".join(["## States", notes, table(header, rows.values())])
 
 
 def failures_part(name: str, senses: Senses) -> str:
@@ -226,31 +179,25 @@ def failures_part(name: str, senses: Senses) -> str:
     rows = []
     for number in wrong:
         item, (same, other) = senses.items[number], likeness[number]
-        sentences = " | ".join(" ".join(words) for words in item.sentences)
-        rows.append(f"{item.word} | {item.kind} | {same:.3f} | {other:.3f} | {sentences}")
+        sentences = map(" ".join, item.sentences)
+        rows.append([item.word, item.kind, f"{same:.3f}", f"{other:.3f}", *sentences])
     header = ["word", "kind", "cosine same", "cosine other", "anchor", "same", "other"]
     return "\n\n".join([f"## Failures: {name}, {senses.best}", table(header, rows)])
 
 
+@one_line_errors()
 def main() -> None:
     """Ask a model and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="a model folder; without it, the bundled model")
     parser.add_argument("--text", metavar="FILE", help="raw held-out text to take perplexity of")
-    parser.add_argument("--json", metavar="FILE", help="also write all numbers to this file")
     parser.add_argument("--failures", action="store_true", help="list the items gone wrong")
     arguments = parser.parse_args()
-    try:
-        embedder = Embedder.load(arguments.model)
-        name = arguments.model or ENGLISH_SMALL
-        report = check(embedder, name, read_questions(), arguments.text)
-        if arguments.json:
-            with write_atomically(arguments.json) as temporary:
-                temporary.write_text(json.dumps(report.to_dict(), indent=1), encoding="utf-8")
-    except ElmoError as error:
-        sys.exit(f"error: {error}")
+    embedder = Embedder.load(arguments.model, softmax=True)
+    name = arguments.model or ENGLISH_SMALL
+    report = check(embedder, name, read_questions(), arguments.text)
     print(document(report, arguments.failures))
-    print(f"\n`python -m runs.context_check {shlex.join(sys.argv[1:])}`: {describe()}")
+    print("\n" + command_line("runs.context_check"))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmokit.analysis.comparison import cosine, layers_of
-from elmokit.cli.progress import ScoringProgress
+from elmokit.cli.progress import show_stage
 from elmokit.config import State
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder, Vectors
@@ -112,11 +112,6 @@ class Score(NamedTuple):
         low, high = self.interval
         return f"{self.share:.1%} | {low:.1%} to {high:.1%}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        low, high = self.interval
-        return {"share": self.share, "low": low, "high": high, "items": self.items}
-
 
 def wilson_interval(points: float, items: int, z: float = Z_95) -> tuple[float, float]:
     """Wilson's interval for a share: within 0 and 1, and sound for few items."""
@@ -159,14 +154,6 @@ class Senses:
     def best(self) -> str:
         """The layer with the highest score; of equals the lowest layer."""
         return max(self.likeness, key=lambda layer: self.score(layer).points)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        scores = {
-            layer: {kind or "all": self.score(layer, kind).to_dict() for kind in (None, *KINDS)}
-            for layer in self.likeness
-        }
-        return {"best": self.best, "scores": scores}
 
 
 def check_senses(embedder: Embedder, items: Sequence[Item]) -> Senses:
@@ -324,14 +311,6 @@ class Spellings(NamedTuple):
     nearer_than_median: Score
     nearer_than_all: Score
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return {
-            "farther": self.farther,
-            "nearer_than_median": self.nearer_than_median.to_dict(),
-            "nearer_than_all": self.nearer_than_all.to_dict(),
-        }
-
 
 def summary(results: Sequence[Nearness]) -> Spellings:
     """Put the nearness of some pairs together."""
@@ -365,6 +344,6 @@ def check_perplexities(embedder: Embedder, text: str) -> dict[str, Perplexity]:
     sentences = list(islice(read_sentences(find_files([text]), settings), MOST_SENTENCES))
     perplexities = {}
     for state in get_args(StartState):
-        with ScoringProgress(f"perplexity, state {state}") as progress:
+        with show_stage(f"perplexity, state {state}", "sentence") as progress:
             perplexities[state] = language_model.perplexity(sentences, state, progress)
     return perplexities

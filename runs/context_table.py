@@ -17,14 +17,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.machine import describe
+from benchmarks.machine import describe, heading, one_line_errors
 from elmokit.analysis.neighbours.build import IndexSettings, build_index
 from elmokit.analysis.neighbours.index import Neighbour, NeighbourIndex
 from elmokit.analysis.neighbours.store import is_index
 from elmokit.bulk.inputs import open_input
 from elmokit.bundled import ENGLISH_SMALL
-from elmokit.cli.neighbours import Indexed
-from elmokit.errors import ElmoError
+from elmokit.cli.progress import Display
 from elmokit.inference.embedder import Embedder
 from elmokit.io.text_files import TextSettings
 from elmokit.pretraining.config import read_run
@@ -60,6 +59,7 @@ QUESTIONS = {
 TOP = 3
 
 
+@one_line_errors()
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -70,22 +70,19 @@ def main() -> None:
     parser.add_argument("--text", nargs="+", help=f"what to build it of; that of {RECIPE} without")
     arguments = parser.parse_args()
     name = arguments.model or ENGLISH_SMALL
-    try:
-        embedder = Embedder.load(arguments.model)
-        if not is_index(Path(arguments.index)):
-            build(embedder, arguments.text or read_run(RECIPE).corpus.train, arguments.index, name)
-        index = NeighbourIndex.open(arguments.index, embedder, model=name)
-        for line in table(index, arguments.layer, same_word=not arguments.any_word):
-            print(line)
-    except ElmoError as error:
-        sys.exit(f"context_table: {error}")
+    embedder = Embedder.load(arguments.model, softmax=True)
+    if not is_index(Path(arguments.index)):
+        build(embedder, arguments.text or read_run(RECIPE).corpus.train, arguments.index, name)
+    index = NeighbourIndex.open(arguments.index, embedder, model=name)
+    for line in table(index, arguments.layer, same_word=not arguments.any_word):
+        print(line)
 
 
 def build(embedder: Embedder, text: Sequence[str], index: str, name: str) -> None:
     """Build an index of the words that are asked about; only their sentences are embedded."""
     source = open_input(tuple(text), TextSettings(split=True))
     settings = IndexSettings(layers="all", words=frozenset(QUESTIONS))
-    with Indexed("indexing") as progress:
+    with Display() as shown:
         summary = build_index(
             embedder,
             source.split_by(embedder.tokenizer.name),
@@ -93,8 +90,7 @@ def build(embedder: Embedder, text: Sequence[str], index: str, name: str) -> Non
             settings,
             model=name,
             resume=True,
-            report=progress.report,
-            note=progress.note,
+            observer=shown,
         )
     print(summary.describe(), file=sys.stderr)
 
@@ -109,8 +105,7 @@ def table(index: NeighbourIndex, layer: str | None, *, same_word: bool) -> Itera
         f"layer {found.column(layer)}; {'the same word' if same_word else 'any word'}."
     )
     yield ""
-    yield "| | nearest | cosine |"
-    yield "|---|---|---|"
+    yield heading("", "nearest", "cosine")
     static = StaticVectors.load()
     for word, sentences in QUESTIONS.items():
         near = ", ".join(one.word for one in static.neighbours(word))

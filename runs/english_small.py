@@ -18,11 +18,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.machine import one_line_errors
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
-from elmokit.cli.models import shown
-from elmokit.errors import ElmoError, InputError
-from elmokit.formats.find import describe, read_model
-from elmokit.formats.native import CONFIG, SavedModel, write_model
+from elmokit.cli.models import in_words
+from elmokit.errors import InputError
+from elmokit.formats.find import read_model
+from elmokit.formats.native import CONFIG, SavedModel, describe, write_model
 from elmokit.io.files import read_object, sha256_of, write_atomically
 
 DATA = "../shared/data"
@@ -88,9 +89,9 @@ def make_card(saved: SavedModel, tables: dict[str, str]) -> str:
         **tables,
         "context": lower_headings(tables["context"]),
         "training": training_table(saved.card),
-        "shape": "\n".join(f"| {name} | {shown(value)} |" for name, value in facts.items()),
-        "parameters": shown(facts["parameters"]),
-        "words": shown(facts["softmax words"]),
+        "shape": "\n".join(f"| {name} | {in_words(value)} |" for name, value in facts.items()),
+        "parameters": in_words(facts["parameters"]),
+        "words": in_words(facts["softmax words"]),
     }
     return PROSE.read_text(encoding="utf-8").format_map(values)
 
@@ -111,6 +112,7 @@ def ship(run: Path, output: Path) -> None:
     print(f"{output.name}: {size / 1e6:.1f} MB")
 
 
+@one_line_errors()
 def main() -> None:
     """Read the command line; say what went wrong in one line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -119,10 +121,7 @@ def main() -> None:
         "--output", type=Path, default=bundled_folder(ENGLISH_SMALL), help="where to ship to"
     )
     arguments = parser.parse_args()
-    try:
-        ship(arguments.run, arguments.output)
-    except ElmoError as error:
-        raise SystemExit(f"english_small: {error}") from None
+    ship(arguments.run, arguments.output)
 
 
 if __name__ == "__main__":

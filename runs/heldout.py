@@ -12,23 +12,18 @@ vocabulary.
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import shlex
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from benchmarks.machine import describe
-from elmokit.cli.progress import ScoringProgress
+from benchmarks.machine import command_line, describe, heading, one_line_errors, write_numbers
+from elmokit.cli.progress import show_stage
 from elmokit.config import check_size
-from elmokit.errors import ElmoError
 from elmokit.inference.language_model import LanguageModel, StartState
 from elmokit.inference.predictions import Perplexity
-from elmokit.io.files import write_atomically
 from elmokit.io.text_files import TextSettings, find_files
 from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import UNKNOWN
@@ -39,9 +34,10 @@ UNKNOWN_IN_WIKITEXT = "<unk>"
 SENTENCE_ENDS = (".", "!", "?")
 CLOSING_BRACKETS = (")", "]")
 
-HEADER = """\
-| text | state | forward | backward | mean | sentences | words | unknown | targets per direction |
-|---|---|---|---|---|---|---|---|---|"""
+HEADER = heading(
+    "text", "state", "forward", "backward", "mean", "sentences", "words", "unknown",
+    "targets per direction",
+)  # fmt: skip
 CAVEAT = f"""
 {{names}}: not comparable with published numbers. Another vocabulary makes other words unknown, and
 the tokens are others too: headings are left out, paragraphs are cut into sentences, split hyphens
@@ -144,7 +140,7 @@ def measure(
 ) -> Measured:
     """The perplexity of the first `most` sentences of a source."""
     sentences = islice(sentences_of(source, model.tokenizer.name), most)
-    with ScoringProgress(f"{source.name}, state {state}") as progress:
+    with show_stage(f"{source.name}, state {state}", "sentence") as progress:
         return Measured(source.name, model.perplexity(sentences, state, progress))
 
 
@@ -174,14 +170,11 @@ def run(arguments: argparse.Namespace) -> None:
     tokenized = [source.name for source in arguments.sources if source.tokenized]
     if tokenized:
         print(CAVEAT.format(names=", ".join(tokenized)))
-    machine = describe()
-    print(f"\n`python -m runs.heldout {arguments.command}`: {machine}")
-    if arguments.json is not None:
-        result = {"machine": machine, "rows": [row.to_dict() for row in rows]}
-        with write_atomically(arguments.json) as path:
-            path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    result = {"machine": describe(), "rows": [row.to_dict() for row in rows]}
+    write_numbers(arguments.json, result)
 
 
+@one_line_errors()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line; say what went wrong in one line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -205,13 +198,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sentences", type=int, help="read no more than this many of each text")
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     parsed = parser.parse_args(arguments)
-    parsed.command = shlex.join(sys.argv[1:] if arguments is None else arguments)
     if not parsed.sources:
         parser.error("no text is given; use --text NAME=FILE or --whitespace NAME=FILE")
-    try:
-        run(parsed)
-    except ElmoError as error:
-        raise SystemExit(f"heldout: {error}") from None
+    run(parsed)
+    print("\n" + command_line("runs.heldout", arguments))
 
 
 if __name__ == "__main__":

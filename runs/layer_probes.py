@@ -13,25 +13,20 @@ not given is left out of the table.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import shlex
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, f1_score  # type: ignore[import-untyped]
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from benchmarks.machine import describe
+from benchmarks.machine import command_line, describe, one_line_errors, table, write_numbers
 from elmokit.analysis.probes.files import (
     ALL,
-    SenseTestFiles,
     TaggedWords,
     read_semcor,
     read_sense_index,
@@ -39,13 +34,12 @@ from elmokit.analysis.probes.files import (
     read_tagged,
 )
 from elmokit.analysis.probes.probes import embed_words, most_frequent_tags, tags_of
-from elmokit.analysis.probes.report import SENTENCES_AT_A_TIME, Stages
+from elmokit.analysis.probes.report import SENTENCES_AT_A_TIME, counted_stage
 from elmokit.analysis.probes.senses import SenseData, probe_word_senses
-from elmokit.cli.progress import ScoringProgress
+from elmokit.cli.progress import Display
 from elmokit.config import check_size
-from elmokit.errors import ElmoError, InputError
+from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder
-from elmokit.io.files import write_atomically
 from elmokit.io.text_files import paragraphs, read_lines
 
 FILES = {
@@ -95,7 +89,7 @@ def read_entity_types(path: Path) -> Iterator[TaggedWords]:
 def probe_tags(
     embedder: Embedder, name: str, train: list[TaggedWords], test: list[TaggedWords]
 ) -> Columns:
-    """Accuracy, micro F1 and macro F1 of the tags that each layer gives to `test`."""
+    """Accuracy of the tags that each layer gives to `test`, and F1 of those but `O`."""
     learnt, wanted = tags_of(train), tags_of(test)
     known = sorted(set(learnt))
     labels = torch.tensor([known.index(tag) for tag in learnt])
@@ -107,10 +101,11 @@ def probe_tags(
             layer_of(train_vectors, row), labels, layer_of(test_vectors, row)
         )
         answers.append([known[number] for number in predicted.tolist()])
+    counted = {"labels": sorted(set(wanted) - {NO_ENTITY}), "zero_division": 0}
     return {
-        "accuracy": [accuracy(given, wanted) for given in answers],
-        "micro F1": [micro_f1(given, wanted) for given in answers],
-        "macro F1": [macro_f1(given, wanted) for given in answers],
+        "accuracy": [accuracy_score(wanted, given) for given in answers],
+        "micro F1": [f1_score(wanted, given, average="micro", **counted) for given in answers],
+        "macro F1": [f1_score(wanted, given, average="macro", **counted) for given in answers],
     }
 
 
@@ -118,9 +113,12 @@ def embed_tokens(
     embedder: Embedder, sentences: Sequence[TaggedWords], label: str
 ) -> NDArray[np.float16]:
     """The vectors (layers, tokens, size) of all words."""
-    with ScoringProgress(label) as progress:
-        stages = Stages(progress, len(sentences), SENTENCES_AT_A_TIME)
-        return embed_words(embedder, sentences, stages)
+    total = len(sentences)
+    with (
+        Display() as shown,
+        counted_stage(shown, label, "sentence", total, SENTENCES_AT_A_TIME) as step,
+    ):
+        return embed_words(embedder, sentences, step)
 
 
 def layer_of(vectors: NDArray[np.float16], row: int) -> Tensor:
@@ -151,33 +149,13 @@ def linear_predictions(train: Tensor, labels: Tensor, test: Tensor) -> Tensor:
         return classifier(test).argmax(1)
 
 
-def accuracy(given: Sequence[str], wanted: Sequence[str]) -> float:
-    """Which share of the tags is right."""
-    return sum(one == other for one, other in zip(given, wanted, strict=True)) / len(wanted)
-
-
-def micro_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
-    """F1 of all tags but `O` together."""
-    right = sum(a == b != NO_ENTITY for a, b in zip(given, wanted, strict=True))
-    marked = sum(tag != NO_ENTITY for tag in chain(given, wanted))
-    return 2 * right / max(marked, 1)
-
-
-def macro_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
-    """The mean of the F1 of each tag but `O`."""
-    right = Counter(a for a, b in zip(given, wanted, strict=True) if a == b)
-    marked = Counter(chain(given, wanted))
-    values = [2 * right[tag] / marked[tag] for tag in set(wanted) - {NO_ENTITY}]
-    return sum(values) / max(len(values), 1)
-
-
 def probe_senses(embedder: Embedder, files: Sequence[Path], most: int | None) -> Columns:
     """F1 of word senses, as `elmo probe wsd` measures it."""
     *semcor, data, keys, index = files
-    test = read_sense_test(SenseTestFiles(data, keys))
+    test = read_sense_test(data, keys)
     learnt = SenseData(read_semcor(semcor)[:most], {ALL: test}, read_sense_index(index))
-    with ScoringProgress("senses") as progress:
-        scores = probe_word_senses([embedder], learnt, progress).scores
+    with Display() as shown:
+        scores = probe_word_senses([embedder], learnt, shown).scores
     return {"sense F1": [float(f1 or 0.0) for (f1,) in scores.values()]}
 
 
@@ -189,20 +167,12 @@ PROBES: dict[str, Callable[[Embedder, Sequence[Path], int | None], Columns]] = {
 
 
 def files_of(folders: dict[str, Path]) -> dict[str, list[Path]]:
-    """The files of each data set; a line for each that is absent."""
+    """The files of each data set."""
     files = {name: [folder / file for file in FILES[name]] for name, folder in folders.items()}
     absent = [path for paths in files.values() for path in paths if not path.is_file()]
     if absent:
-        raise InputError("\n".join(f"{path}: is not there; name its folder" for path in absent))
+        raise InputError(f"{', '.join(map(str, absent))}: not there; name the folder")
     return files
-
-
-def print_table(layers: int, columns: Columns) -> None:
-    """One line for the baseline, each layer, and their average; in percent."""
-    print("| layer | " + " | ".join(columns) + " |")
-    print("|---" * (len(columns) + 1) + "|")
-    for row, name in enumerate(["baseline", *map(str, range(layers)), "average"]):
-        print(f"| {name} | " + " | ".join(f"{100 * v[row]:.1f}" for v in columns.values()) + " |")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -215,15 +185,15 @@ def run(arguments: argparse.Namespace) -> None:
     columns: Columns = {}
     for name, paths in files.items():
         columns |= PROBES[name](embedder, paths, arguments.sentences)
-    print_table(embedder.config.layer_count, columns)
-    machine = describe()
-    print(f"\n`python -m runs.layer_probes {arguments.command}`: {machine}")
-    if arguments.json is not None:
-        result = {"machine": machine, "sentences": arguments.sentences, "columns": columns}
-        with write_atomically(arguments.json) as path:
-            path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    names = ["baseline", *map(str, range(embedder.config.layer_count)), "average"]
+    values = zip(names, *columns.values(), strict=True)
+    rows = ([name, *(f"{100 * value:.1f}" for value in row)] for name, *row in values)
+    print(table(["layer", *columns], rows))
+    result = {"machine": describe(), "sentences": arguments.sentences, "columns": columns}
+    write_numbers(arguments.json, result)
 
 
+@one_line_errors()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line; say what went wrong in one line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -234,13 +204,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sentences", type=int, help="train on no more than this many of each")
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     parsed = parser.parse_args(arguments)
-    parsed.command = shlex.join(sys.argv[1:] if arguments is None else arguments)
     if not (parsed.ewt or parsed.conll or parsed.wsd):
         parser.error("no data is given; use --ewt, --conll or --wsd")
-    try:
-        run(parsed)
-    except ElmoError as error:
-        raise SystemExit(str(error)) from None
+    run(parsed)
+    print("\n" + command_line("runs.layer_probes", arguments))
 
 
 if __name__ == "__main__":

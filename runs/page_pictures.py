@@ -12,7 +12,7 @@ import shutil
 import threading
 from pathlib import Path
 
-from elmokit.service.server import serve
+from elmokit.service.server import ModelServer
 from elmokit.service.state import load_model
 
 PICTURES = {
@@ -52,14 +52,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     ready = threading.Event()
-    listening = serve(load_model, port=0, on_ready=lambda address, model: ready.set())
-    thread = threading.Thread(target=listening.run)
+    server = ModelServer(load_model, port=0, on_ready=lambda server: ready.set())
+    thread = threading.Thread(target=server.run)
     thread.start()
     try:
         ready.wait()
-        take(listening.url, folder)
+        take(server.url, folder)
     finally:
-        listening.server.should_exit = True
+        server.should_exit = True
         thread.join()
 
 

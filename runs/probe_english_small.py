@@ -12,31 +12,24 @@ names fastText vectors, which know relatives of unknown words by their subwords.
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.machine import describe
-from elmokit.analysis.probes.files import read_minimal_pairs, read_semcor
+from benchmarks.machine import command_line, describe, one_line_errors, write_numbers
+from elmokit.analysis.probes.files import read_minimal_pairs, read_semcor, read_tagged
 from elmokit.analysis.probes.probes import (
-    embed_text,
+    TaggedText,
     probe_minimal_pairs,
     probe_parts_of_speech,
     probe_similarity,
-    read_tagged_text,
 )
 from elmokit.analysis.probes.report import ProbeReport, Source, draw_reports
 from elmokit.analysis.probes.senses import probe_nearest_sense, probe_word_senses, read_sense_data
 from elmokit.cli.options import load_static
-from elmokit.cli.probe import Trainings
-from elmokit.cli.progress import ScoringProgress
-from elmokit.errors import ElmoError
+from elmokit.cli.progress import Display
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.language_model import LanguageModel
-from elmokit.io.files import write_atomically
 from elmokit.io.pictures import check_picture_name
 from elmokit.io.text_files import find_files
 from elmokit.static.vectors import StaticVectors
@@ -63,12 +56,11 @@ class Probed(NamedTuple):
 def probe_tags(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     """Parts of speech on UD English EWT."""
     folder = arguments.data / "ud-ewt"
-    train, dev, test = (folder / f"en_ewt-ud-{part}.conllu.gz" for part in TREEBANK)
-    text = read_tagged_text(train, dev, test, sentences=arguments.sentences)
-    with ScoringProgress("parts of speech, embedding") as progress:
-        embedded = embed_text(probed.sources, text, progress)
-    with Trainings("parts of speech, training") as progress:
-        return probe_parts_of_speech(text, embedded, progress=progress)
+    parts = (read_tagged(folder / f"en_ewt-ud-{part}.conllu.gz") for part in TREEBANK)
+    text = TaggedText(*parts)
+    text = text._replace(train=text.train[: arguments.sentences])
+    with Display() as shown:
+        return probe_parts_of_speech(probed.sources, text, shown)
 
 
 def probe_senses(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
@@ -76,15 +68,15 @@ def probe_senses(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     folder = arguments.data / "wsd"
     index = folder / "wordnet-3.0.index.sense.gz"
     data = read_sense_data(semcor_files(folder), folder, index, arguments.sentences)
-    with ScoringProgress("word senses") as progress:
-        return probe_word_senses(probed.sources, data, progress)
+    with Display() as shown:
+        return probe_word_senses(probed.sources, data, shown)
 
 
 def probe_nearest(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     """The nearest occurrence of the same word in SemCor."""
     sentences = read_semcor(semcor_files(arguments.data / "wsd"), arguments.sentences)
-    with ScoringProgress("nearest occurrences") as progress:
-        return probe_nearest_sense(probed.sources, sentences, progress=progress)
+    with Display() as shown:
+        return probe_nearest_sense(probed.sources, sentences, observer=shown)
 
 
 def probe_pairs(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
@@ -102,9 +94,9 @@ def probe_spellings(arguments: argparse.Namespace, probed: Probed) -> ProbeRepor
 def probe_grammar(arguments: argparse.Namespace, probed: Probed) -> ProbeReport:
     """BLiMP's minimal pairs; `--sentences` of each paradigm."""
     pairs = read_minimal_pairs([arguments.data / "blimp" / "blimp.jsonl.gz"])
-    with ScoringProgress("minimal pairs") as progress:
+    with Display() as shown:
         model = LanguageModel.load(arguments.model)
-        return probe_minimal_pairs(model, pairs, arguments.sentences, progress)
+        return probe_minimal_pairs(model, pairs, arguments.sentences, shown)
 
 
 PROBES: dict[str, Callable[[argparse.Namespace, Probed], ProbeReport]] = {
@@ -117,6 +109,17 @@ PROBES: dict[str, Callable[[argparse.Namespace, Probed], ProbeReport]] = {
 }
 
 
+def markdown_of(report: ProbeReport) -> str:
+    """A report as a table of Markdown, with its notes in the last column."""
+    header = [report.title, *report.columns]
+    rows = [[name, *cells] for name, cells in report.cells()]
+    if report.notes:
+        header.append("")
+        rows = [[*row, report.notes.get(row[0], "")] for row in rows]
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def semcor_files(folder: Path) -> list[Path]:
     """The files of SemCor."""
     return [folder / f"semcor3.{part}.tsv.gz" for part in SEMCOR]
@@ -127,21 +130,19 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.picture is not None:
         check_picture_name(arguments.picture)
     fasttext = None if arguments.fasttext is None else StaticVectors.load(arguments.fasttext)
-    probed = Probed(Embedder.load(arguments.model), load_static(arguments.static), fasttext)
+    embedder = Embedder.load(arguments.model, softmax=True)
+    probed = Probed(embedder, load_static(arguments.static), fasttext)
     reports = []
     for name in arguments.probes:
         reports.append(PROBES[name](arguments, probed))
-        print(f"{reports[-1].markdown()}\n", flush=True)
-    machine = describe()
-    print(f"`python -m runs.probe_english_small {arguments.command}`: {machine}")
-    if arguments.json is not None:
-        result = {"machine": machine, "reports": [report.to_dict() for report in reports]}
-        with write_atomically(arguments.json) as path:
-            path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        print(f"{markdown_of(reports[-1])}\n", flush=True)
+    result = {"machine": describe(), "reports": [report.to_dict() for report in reports]}
+    write_numbers(arguments.json, result)
     if arguments.picture is not None:
         draw_reports(reports, arguments.picture)
 
 
+@one_line_errors()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line; say what went wrong in one line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -158,14 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     parser.add_argument("--picture", type=Path, help="draw a .png or .svg file too")
     parsed = parser.parse_args(arguments)
-    parsed.command = shlex.join(sys.argv[1:] if arguments is None else arguments)
     parsed.probes = parsed.probes or list(PROBES)
     if unknown := {*parsed.probes} - {*PROBES}:
         parser.error(f"{', '.join(sorted(unknown))}: no such probe; use {', '.join(PROBES)}")
-    try:
-        run(parsed)
-    except ElmoError as error:
-        raise SystemExit(f"probe_english_small: {error}") from None
+    run(parsed)
+    print(command_line("runs.probe_english_small", arguments))
 
 
 if __name__ == "__main__":

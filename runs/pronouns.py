@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from benchmarks.machine import mean_and_deviation, table
 from elmokit.tasks.coref.scores import GapScore
 from elmokit.tasks.trained import TrainedTask
 from runs.task_rows import ROWS
@@ -22,9 +23,7 @@ from runs.task_runs import (
     asked_for,
     error_reduction,
     made_in,
-    mean_and_deviation,
     run_folder,
-    table,
 )
 
 GAP = DATA / ROWS["gap"].test

@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.machine import table
 from elmokit.io.files import write_atomically
 from runs.task_rows import ROWS
 from runs.task_runs import (
@@ -22,7 +23,6 @@ from runs.task_runs import (
     asked_for,
     run_seeds,
     sources,
-    table,
 )
 
 FRACTIONS = (0.01, 0.1, 1.0)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import shlex
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.machine import describe
+from benchmarks.machine import command_line, heading, mean_and_deviation
 from elmokit.config import check_size
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import FormatError
 
 DATA = Path("../shared/data/sms-spam/spam.csv")
 COLUMNS = ["v1", "v2"]
@@ -50,18 +48,10 @@ class Row(NamedTuple):
 
 def read_messages(path: Path) -> Messages:
     """The first two columns of the file, in its order; what spills over is left out."""
-    try:
-        with open(path, encoding="latin-1", newline="") as file:
-            header, *rows = csv.reader(file)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); name spam.csv") from None
-    except ValueError:
-        raise FormatError(f"{path}: is empty; give spam.csv") from None
+    with open(path, encoding="latin-1", newline="") as file:
+        header, *rows = csv.reader(file)
     if header[:2] != COLUMNS:
         raise FormatError(f"{path}: has the columns {header[:2]}, not {COLUMNS}; give spam.csv")
-    for number, row in enumerate(rows, start=1):
-        if len(row) < 2 or row[0] not in LABELS:
-            raise FormatError(f"{path}, message {number}: does not begin with ham or spam")
     return Messages([row[1] for row in rows], [LABELS[row[0]] for row in rows])
 
 
@@ -132,12 +122,11 @@ def parser_of(description: str) -> argparse.ArgumentParser:
 def print_table(script: str, arguments: Sequence[str] | None, rows: Sequence[Row]) -> None:
     """The tutorial's numbers and ours, with where they come from."""
     tutorial = Result(TUTORIAL_ACCURACY, TUTORIAL_SECONDS, TUTORIAL_SECONDS)
-    print("| | train + test | epochs | accuracy, % | mean ± deviation | first epoch | training |")
-    print("|---|---|---|---|---|---|---|")
+    names = ("train + test", "epochs", "accuracy, %", "mean ± deviation", "first epoch", "training")
+    print(heading("", *names))
     for row in [Row("the tutorial, TF-Hub", (4457, 1115), "1", [tutorial]), *rows]:
         print(line_of(row))
-    command = shlex.join(sys.argv[1:] if arguments is None else arguments)
-    print(f"\n`python -m runs.{script}{' ' * bool(command)}{command}`: {describe()}")
+    print("\n" + command_line(f"runs.{script}", arguments))
 
 
 def line_of(row: Row) -> str:
@@ -147,7 +136,6 @@ def line_of(row: Row) -> str:
     '| a | 4,457 + 1,115 | 1 | 98.00, 99.00 | 98.50 ± 0.71 | 21.0 s | 31.0 s |'
     """
     scores = [100 * result.accuracy for result in row.results]
-    deviation = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
     first, training = (
         statistics.mean(seconds)
         for seconds in zip(*(result[1:] for result in row.results), strict=True)
@@ -155,5 +143,5 @@ def line_of(row: Row) -> str:
     return (
         f"| {row.name} | {row.sizes[0]:,} + {row.sizes[1]:,} | {row.epochs} "
         f"| {', '.join(f'{score:.2f}' for score in scores)} "
-        f"| {statistics.mean(scores):.2f}{deviation} | {first:,.1f} s | {training:,.1f} s |"
+        f"| {mean_and_deviation(scores)} | {first:,.1f} s | {training:,.1f} s |"
     )

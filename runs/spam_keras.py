@@ -16,10 +16,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.machine import one_line_errors
 from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, keras, text_input
 from elmokit.adaptors.text_reader import unload_models
 from elmokit.config import check_size
-from elmokit.errors import ElmoError
 from runs.spam_data import Messages, Result, Row, parser_of, parts_of, print_table, sizes_of
 
 BATCH = 60
@@ -88,6 +88,7 @@ def train_and_test(
     return Result(accuracy, ends.times[0] - built, ended - started)
 
 
+@one_line_errors()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line; print a table, or in one line what went wrong."""
     parser = parser_of(__doc__.splitlines()[0])
@@ -96,17 +97,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, help="1 for the tutorial's head, 15 for the other")
     parsed = parser.parse_args(arguments)
     epochs = EPOCHS[parsed.head] if parsed.epochs is None else parsed.epochs
-    try:
-        check_size("epochs", epochs)
-        check_size("seeds", parsed.seeds)
-        parts = parts_of(parsed)
-        results = [
-            train_and_test(train, test, parsed.head, parsed.model, epochs, seed)
-            for seed in range(1, 1 + parsed.seeds)
-            for train, test in parts
-        ]
-    except ElmoError as error:
-        raise SystemExit(str(error)) from None
+    check_size("epochs", epochs)
+    check_size("seeds", parsed.seeds)
+    parts = parts_of(parsed)
+    results = [
+        train_and_test(train, test, parsed.head, parsed.model, epochs, seed)
+        for seed in range(1, 1 + parsed.seeds)
+        for train, test in parts
+    ]
     row = Row(f"Keras, {parsed.head}", sizes_of(parts), str(epochs), results)
     print_table("spam_keras", arguments, [row])
 

@@ -18,8 +18,8 @@ from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyp
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
+from benchmarks.machine import one_line_errors
 from elmokit.adaptors.sklearn import ElmoVectorizer
-from elmokit.errors import ElmoError
 from runs.spam_data import Messages, Result, Row, parser_of, parts_of, print_table, sizes_of
 
 BEST = ("all", "mean+max")
@@ -40,18 +40,16 @@ def train_and_test(train: Messages, test: Messages, pipeline: Any) -> Result:
     return Result(pipeline.score(*test), seconds, seconds)
 
 
+@one_line_errors()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line; print a table, or in one line what went wrong."""
     parsed = parser_of(__doc__.splitlines()[0]).parse_args(arguments)
     rows = []
-    try:
-        parts = parts_of(parsed)
-        for layer, pool in [BEST] if parsed.folds is None else CHOICES:
-            pipeline = build(parsed.model, layer, pool)
-            results = [train_and_test(train, test, pipeline) for train, test in parts]
-            rows.append(Row(f"scikit-learn, {layer}, {pool}", sizes_of(parts), "", results))
-    except ElmoError as error:
-        raise SystemExit(str(error)) from None
+    parts = parts_of(parsed)
+    for layer, pool in [BEST] if parsed.folds is None else CHOICES:
+        pipeline = build(parsed.model, layer, pool)
+        results = [train_and_test(train, test, pipeline) for train, test in parts]
+        rows.append(Row(f"scikit-learn, {layer}, {pool}", sizes_of(parts), "", results))
     print_table("spam_sklearn", arguments, rows)
 
 

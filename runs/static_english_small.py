@@ -16,11 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.machine import processor
+from benchmarks.machine import one_line_errors, processor
 from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
-from elmokit.cli.progress import Passes
-from elmokit.cli.static import PassesProgress
-from elmokit.errors import ElmoError, InputError
+from elmokit.cli.progress import Display
+from elmokit.errors import InputError
 from elmokit.io.files import write_folder_atomically
 from elmokit.io.text_files import find_files
 from elmokit.pretraining.config import read_run
@@ -75,12 +74,8 @@ class Score(NamedTuple):
 def prepared(recipe: str) -> PreparedCorpus:
     """The training text of a recipe."""
     corpus = read_run(recipe).corpus
-    with Passes("preparing") as progress:
-        return prepare_corpus(
-            find_files(corpus.train),
-            corpus.text,
-            progress=progress,
-        )
+    with Display() as shown:
+        return prepare_corpus(find_files(corpus.train), corpus.text, observer=shown)
 
 
 def measure(vectors: StaticVectors, folder: Path = WORDSIM) -> list[Score]:
@@ -122,8 +117,8 @@ def ship(output: Path, settings: TrainingSettings, most: int | None) -> None:
     """Train, measure what is to be shipped, and write it with its card."""
     sentences = PreparedSentences(prepared(RECIPE), most)
     started = time.monotonic()
-    with PassesProgress("training") as progress:
-        trained = train_vectors(sentences, settings, progress=progress)
+    with Display() as shown:
+        trained = train_vectors(sentences, settings, observer=shown)
     minutes = (time.monotonic() - started) / 60
     print(f"{trained.words * settings.epochs / minutes / 60:,.0f} words a second", flush=True)
     with write_folder_atomically(output, force=True) as folder:
@@ -136,6 +131,7 @@ def ship(output: Path, settings: TrainingSettings, most: int | None) -> None:
     print(card)
 
 
+@one_line_errors()
 def main() -> None:
     """Read the command line; say what went wrong in one line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -146,10 +142,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     settings = TrainingSettings(**{**vars(SETTINGS), "threads": arguments.threads})
-    try:
-        ship(arguments.output, settings, arguments.most)
-    except ElmoError as error:
-        raise SystemExit(f"static_english_small: {error}") from None
+    ship(arguments.output, settings, arguments.most)
 
 
 if __name__ == "__main__":

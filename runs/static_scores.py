@@ -11,15 +11,14 @@ share of analogies answered right.
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.machine import describe
-from elmokit.cli.static import PassesProgress
-from elmokit.errors import ElmoError
+from benchmarks.machine import describe, mean_and_deviation, one_line_errors, table
+from elmokit.cli.progress import Display
 from elmokit.io.text_files import TextSettings, find_files
 from elmokit.static.evaluation import analogy_scores, similarity_score, total
 from elmokit.static.files import import_gensim
@@ -71,8 +70,8 @@ def trained_scores(
     sentences: list[list[str]], settings: TrainingSettings, folder: Path
 ) -> tuple[Scores, Scores]:
     """Train both on the same sentences; the scores of each by its own evaluation."""
-    with PassesProgress(f"training, seed {settings.seed}") as progress:
-        ours = train_vectors(sentences, settings, progress=progress).vectors
+    with Display() as shown:
+        ours = train_vectors(sentences, settings, observer=shown).vectors
     direct = import_gensim().Word2Vec(
         sentences,
         vector_size=settings.size,
@@ -87,21 +86,12 @@ def trained_scores(
     return our_scores(ours, folder), gensim_scores(direct.wv, folder)
 
 
-def table(ours: Sequence[Scores], theirs: Sequence[Scores]) -> str:
+def rows_of(ours: Sequence[Scores], theirs: Sequence[Scores]) -> Iterator[list[str]]:
     """A row for each set: the mean over seeds, and how far these lie apart."""
-    lines = ["| set | elmokit | gensim | difference |", "|---|---|---|---|"]
     for name in ours[0]:
-        cells = [[scores[name] for scores in side] for side in (ours, theirs)]
-        difference = statistics.fmean(cells[0]) - statistics.fmean(cells[1])
-        shown = " | ".join(cell(values) for values in cells)
-        lines.append(f"| {name} | {shown} | {difference:+.4f} |")
-    return "\n".join(lines)
-
-
-def cell(values: Sequence[float]) -> str:
-    """The mean of some scores; of several their standard deviation too."""
-    mean = f"{statistics.fmean(values):.4f}"
-    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.4f}"
+        one, other = ([scores[name] for scores in side] for side in (ours, theirs))
+        cells = [mean_and_deviation(values, 4) for values in (one, other)]
+        yield [name, *cells, f"{fmean(one) - fmean(other):+.4f}"]
 
 
 def measure(arguments: argparse.Namespace) -> tuple[list[Scores], list[Scores]]:
@@ -127,6 +117,7 @@ def measure(arguments: argparse.Namespace) -> tuple[list[Scores], list[Scores]]:
     return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
 
 
+@one_line_errors()
 def main() -> None:
     """Read the command line; say what went wrong in one line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -138,11 +129,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
-    try:
-        ours, theirs = measure(parser.parse_args())
-    except ElmoError as error:
-        raise SystemExit(f"static_scores: {error}") from None
-    print(table(ours, theirs))
+    ours, theirs = measure(parser.parse_args())
+    print(table(["set", "elmokit", "gensim", "difference"], rows_of(ours, theirs)))
     print(f"\n{describe()}")
 
 

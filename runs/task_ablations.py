@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from benchmarks.machine import table
 from runs.task_rows import ROWS
 from runs.task_runs import (
     BASELINE,
@@ -19,7 +20,6 @@ from runs.task_runs import (
     asked_for,
     run_seeds,
     sources,
-    table,
 )
 
 STATIC: Settings = {"inputs.static": str(GLOVE)}

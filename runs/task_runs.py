@@ -1,8 +1,7 @@
 """The variants of the tables' tasks, and one run of any of them.
 
 A run that is done is not run again, under whichever name: its folder keeps the results, their
-settings, and where they were measured. One that is wanted with more epochs or more patience goes
-on.
+settings, and where they were measured.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any, NamedTuple
 
-from benchmarks.machine import describe
+from benchmarks.machine import describe, mean_and_deviation
 from benchmarks.text import REPOSITORY
 from elmokit.bundled import ENGLISH_SMALL, bundled_folder
-from elmokit.cli.task import TaskDisplay
+from elmokit.cli.progress import Display
 from elmokit.errors import ConfigError, InputError
 from elmokit.io.files import write_atomically
 from elmokit.system import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
-from elmokit.tasks.config import MAY_CHANGE, TaskConfig
+from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.run import RESULTS, train_task
 from elmokit.tasks.trainer import CHECKPOINTS
 from runs.task_rows import ROWS, Row
@@ -63,17 +62,6 @@ class Scores(NamedTuple):
         """Mean and deviation; in brackets those of the second measure."""
         shown = mean_and_deviation(self.tests)
         return f"{shown} ({mean_and_deviation(self.beside)})" if self.beside else shown
-
-
-def mean_and_deviation(numbers: Sequence[float]) -> str:
-    """As a table shows them.
-
-    >>> mean_and_deviation([88.0, 89.0])
-    '88.50 ± 0.71'
-    """
-    if len(numbers) == 1:
-        return f"{numbers[0]:.2f}"
-    return f"{mean(numbers):.2f} ± {stdev(numbers):.2f}"
 
 
 def run_seeds(row: str, name: str, settings: Settings, seeds: Iterable[int]) -> Scores:
@@ -163,15 +151,6 @@ def is_of(results: Mapping[str, Any], wanted: TaskConfig) -> bool:
     return comparable(made_with, made_with) == comparable(wanted, made_with)
 
 
-def is_longer(wanted: TaskConfig, results: Mapping[str, Any]) -> bool:
-    """Whether results are what the wanted run comes to as well, before it continues."""
-    names = [setting.removeprefix("training.") for setting in MAY_CHANGE]
-    length = {name: results["config"]["training"][name] for name in names}
-    if any(getattr(wanted.training, name) < value for name, value in length.items()):
-        return False
-    return is_of(results, replace(wanted, training=replace(wanted.training, **length)))
-
-
 def comparable(config: TaskConfig, made_with: TaskConfig) -> TaskConfig:
     """Settings without what a run fills in, and wherever the static vectors lie."""
     files, inputs = config.files, config.inputs
@@ -201,11 +180,9 @@ def version() -> str:
 def train(row: Row, config: TaskConfig, folder: Path) -> None:
     """One run, into its folder.
 
-    One that was stopped continues, and so does one that was shorter, if all other settings are the
-    same; any other is replaced.
+    One that was stopped continues, if its settings are the same; any other is replaced.
     """
-    found = results_in(folder)
-    if (folder / CHECKPOINTS).exists() and (found is None or is_longer(config, found)):
+    if (folder / CHECKPOINTS).exists() and results_in(folder) is None:
         try:
             with noted(folder, made_in(folder)):
                 run(row, config, folder, resume=True)
@@ -222,8 +199,7 @@ def run(
 ) -> None:
     """Train on the data of a row."""
     keep_large_blocks()  # as `elmo task train` does
-    shown = TaskDisplay(quiet=False)
-    try:
+    with Display() as shown:
         train_task(
             config,
             folder,
@@ -233,10 +209,8 @@ def run(
             cache="disk",
             resume=resume,
             force=force,
-            watcher=shown,
+            observer=shown,
         )
-    finally:
-        shown.close()
 
 
 def main_score(scores: Mapping[str, Any]) -> float:
@@ -251,12 +225,6 @@ def error_reduction(before: float, after: float) -> float:
     0.21
     """
     return (after - before) / (100 - before)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 class Asked(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from benchmarks.machine import table
 from runs.task_rows import PAPER, PAPER_TABLE, ROWS
 from runs.task_runs import (
     BASELINE,
@@ -22,7 +23,6 @@ from runs.task_runs import (
     error_reduction,
     run_seeds,
     sources,
-    table,
 )
 
 HEADER = (

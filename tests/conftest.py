@@ -1,11 +1,29 @@
 from __future__ import annotations
 
+import itertools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import torch
 
+from elmokit.errors import ElmoError, ElmoWarning
 from elmokit.model.products import FBGEMMProduct, leave_out_undescribed_tiles, weight_levels, works
 
 leave_out_undescribed_tiles()  # before the first product in bfloat16 that a test makes
+
+numbers = itertools.count()
+
+
+def one_line_only(error: ElmoError | ElmoWarning, *arguments: object) -> None:
+    """Every message of an error or a warning, in whatever test, is one line."""
+    lines = " ".join(map(str, arguments)).splitlines()
+    assert len(lines) == 1, f"the message of {type(error).__name__} is {lines}"
+    Exception.__init__(error, *arguments)
+
+
+ElmoError.__init__ = ElmoWarning.__init__ = one_line_only
 
 
 def pytest_report_header() -> str:
@@ -21,3 +39,40 @@ def _one_thread() -> None:
     Set for each test, since commands set the number of the process that they run in.
     """
     torch.set_num_threads(1)
+
+
+@contextmanager
+def own_cache(factory: pytest.TempPathFactory) -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELMOKIT_CACHE", str(factory.getbasetemp() / f"cache-{next(numbers)}"))
+        yield patch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For fixtures of a module: a cache that is not the user's, and no pictures, as in tests."""
+    with own_cache(tmp_path_factory) as patch:
+        for name in ("elmokit.pretraining.run", "elmokit.tasks.run"):
+            if name in sys.modules:  # as a test module has imported it
+                drawn[name] = sys.modules[name].draw
+                patch.setattr(sys.modules[name], "draw", lambda *_: None)
+        yield
+
+
+drawn: dict[str, object] = {}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Each test downloads and prepares into a cache of its own.
+
+    Runs draw their curves only in tests marked `pictures`: that takes longer than a small run.
+    The fixture `monkeypatch` is not used: what a test patches is put back before this.
+    """
+    with own_cache(tmp_path_factory) as patch:
+        if request.node.get_closest_marker("pictures"):
+            for name, draw in drawn.items():
+                patch.setattr(sys.modules[name], "draw", draw)
+        yield

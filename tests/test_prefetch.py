@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from threading import Event, Thread, current_thread
+from threading import Event, Thread
 from threading import enumerate as living_threads
 
 import pytest
@@ -37,34 +37,6 @@ def test_items_come_all_and_in_their_order(count: int, ahead: int) -> None:
     assert threads() == []
 
 
-def test_items_are_made_in_a_thread_of_their_own_a_few_ahead() -> None:
-    made: list[int] = []
-    items = prefetch(counting(made), ahead=3)
-    assert next(items) == 0
-    # Three wait to be taken, and one to be put.
-    wait_until(lambda: len(made) == 5)
-    time.sleep(0.02)
-    assert len(made) == 5
-    items.close()  # type: ignore[attr-defined]
-
-
-def test_maker_is_not_the_thread_that_reads() -> None:
-    def makers() -> Iterator[Thread]:
-        yield current_thread()
-
-    (maker,) = prefetch(makers())
-    assert maker is not current_thread()
-
-
-def test_nothing_is_made_before_the_first_item_is_asked_for() -> None:
-    made: list[int] = []
-    items = prefetch(counting(made))
-    time.sleep(0.02)
-    assert made == []
-    items.close()  # type: ignore[attr-defined]
-    assert threads() == []
-
-
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, StopAsyncIteration])
 def test_error_comes_through_after_the_items_before_it(kind: type[BaseException]) -> None:
     def failing() -> Iterator[int]:
@@ -80,31 +52,20 @@ def test_error_comes_through_after_the_items_before_it(kind: type[BaseException]
     assert list(items) == []
 
 
-@pytest.mark.parametrize("taken", [1, 4])
-def test_thread_ends_when_closed_early(taken: int) -> None:
+@pytest.mark.parametrize("taken", [0, 1, 4])
+def test_a_few_items_are_made_ahead_until_it_is_closed(taken: int) -> None:
     made: list[int] = []
-    items = prefetch(counting(made), ahead=2)
+    items = prefetch(counting(made), ahead=3)
     assert [next(items) for _ in range(taken)] == list(range(taken))
-    wait_until(lambda: len(made) == taken + 3)
-    assert len(threads()) == 1
+    # Three wait to be taken, and one to be put; nothing is made before one is asked for.
+    expected = taken + 4 if taken else 0
+    wait_until(lambda: len(made) == expected)
+    time.sleep(0.02)
+    assert len(made) == expected
+    assert len(threads()) == bool(taken)
     items.close()  # type: ignore[attr-defined]
     assert threads() == []
-    assert len(made) <= taken + 4
-
-
-def test_thread_ends_when_the_reader_fails() -> None:
-    def read() -> None:
-        items = prefetch(counting([]))
-        try:
-            for number in items:
-                if number == 3:
-                    raise RuntimeError("cannot read on")
-        finally:
-            items.close()  # type: ignore[attr-defined]
-
-    with pytest.raises(RuntimeError, match="cannot read on"):
-        read()
-    assert threads() == []
+    assert len(made) <= expected + 1
 
 
 def test_closing_waits_for_the_item_that_is_being_made() -> None:

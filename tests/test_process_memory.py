@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
 
 import pytest
+from helpers import run_python
 
 from elmokit import system as process_memory
 from elmokit.system import (
@@ -35,9 +35,7 @@ print(library.mallinfo2().e >> 20)  # what lies in maps of its own
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="not GNU's C library")
 @pytest.mark.parametrize(("argument", "mapped"), [([], 0), (["small"], 8)])
 def test_large_blocks_stay_in_maps_of_their_own(argument: list[str], mapped: int) -> None:
-    command = [sys.executable, "-c", LARGE_BLOCKS, *argument]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(found.stdout) == mapped
+    assert int(run_python(LARGE_BLOCKS, *argument)) == mapped
 
 
 KEPT_BLOCKS = """
@@ -58,9 +56,7 @@ FEW_PAGES = 500  # a block of 16 MB has 4,096
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="not GNU's C library")
 @pytest.mark.parametrize(("argument", "few"), [([], False), (["keep"], True)])
 def test_kept_blocks_are_not_asked_for_again(argument: list[str], few: bool) -> None:
-    command = [sys.executable, "-c", KEPT_BLOCKS, *argument]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (int(found.stdout) < FEW_PAGES) == few
+    assert (int(run_python(KEPT_BLOCKS, *argument)) < FEW_PAGES) == few
 
 
 @pytest.fixture
@@ -71,17 +67,12 @@ def nothing_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_asked")
-@pytest.mark.parametrize("name", CAPACITIES)
-def test_what_a_user_asked_of_onednn_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, "7")
+def test_few_shapes_are_remembered_unless_a_user_asks_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CAPACITIES[0], "7")
     remember_few_shapes()
-    assert process_memory.os.environ[name] == "7"
-
-
-@pytest.mark.usefixtures("nothing_asked")
-def test_few_shapes_are_remembered() -> None:
-    remember_few_shapes()
-    assert [process_memory.os.environ[name] for name in CAPACITIES] == ["64", "64"]
+    assert [process_memory.os.environ[name] for name in CAPACITIES] == ["7", "64"]
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +99,7 @@ subprocess.run([sys.executable, "-c", command], check=True)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count by process")
 def test_peak_memory_is_not_that_of_the_process_that_started_it() -> None:
-    command = [sys.executable, "-c", STARTED_BY_A_LARGE_PROCESS]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert 5 < int(found.stdout) < 150
+    assert 5 < int(run_python(STARTED_BY_A_LARGE_PROCESS)) < 150
 
 
 def test_peak_memory_grows_with_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from helpers import write
 
 from elmokit.errors import ElmoError
 from elmokit.system import work_in_processes
@@ -31,8 +33,10 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_every_task_is_done_once(processes):
-    assert sorted(work_in_processes(abs, range(-9, 0), processes)) == list(range(1, 10))
+@pytest.mark.parametrize("tasks", [0, 9])
+def test_every_task_is_done_once(processes, tasks):
+    done = sorted(work_in_processes(abs, range(-tasks, 0), processes))
+    assert done == list(range(1, tasks + 1))
 
 
 def test_tasks_are_taken_no_sooner_than_somebody_is_free_for_them():
@@ -45,10 +49,6 @@ def test_tasks_are_taken_no_sooner_than_somebody_is_free_for_them():
 
     for done, _ in enumerate(work_in_processes(abs, tasks(), 2)):
         assert len(taken) <= done + 4  # two at work, one in hand
-
-
-def test_no_tasks_start_no_process():
-    assert list(work_in_processes(abs, [], 2)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,21 @@ def test_failure_of_the_tasks_ends_the_processes():
     assert time.monotonic() - started < 30
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups to interrupt")
-def test_ctrl_c_ends_all_processes_without_a_word_from_them(tmp_path: Path):
-    script = tmp_path / "program.py"
-    script.write_text(PROGRAM)
+@contextmanager
+def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """The program in a session of its own, and the ids of its two workers."""
+    command = [sys.executable, str(write(folder / "program.py", PROGRAM))]
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
-        workers = [int(process.stdout.readline()) for _ in range(2)]
+        yield process, [int(process.stdout.readline()) for _ in range(2)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups to interrupt")
+def test_ctrl_c_ends_all_processes_without_a_word_from_them(tmp_path: Path):
+    with started(tmp_path) as (process, workers):
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert process.returncode != 0
@@ -98,19 +100,9 @@ def test_ctrl_c_ends_all_processes_without_a_word_from_them(tmp_path: Path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path):
-    script = tmp_path / "program.py"
-    script.write_text(PROGRAM)
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        for _ in range(2):
-            assert int(process.stdout.readline())
+    with started(tmp_path) as (process, _):
         process.kill()
         # Their end of the pipe closes when the last of them has ended: they sleep for a minute.
-        started = time.monotonic()
-        assert process.stdout.read() == ""
-    assert time.monotonic() - started < 30
+        begun = time.monotonic()
+        assert process.communicate()[0] == ""
+    assert time.monotonic() - begun < 30

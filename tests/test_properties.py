@@ -72,28 +72,6 @@ def test_batch_mates_never_change_a_vector(embedder: Embedder, batch: list[list[
     assert_agree(embedder.embed_layers(batch), alone)
 
 
-@unusual_words_are_welcome
-@quick
-@given(data=st.data())
-def test_order_never_changes_a_vector(embedder: Embedder, data: st.DataObject) -> None:
-    batch = data.draw(any_batch)
-    order = data.draw(st.permutations(range(len(batch))))
-
-    shuffled = embedder.embed_layers([batch[number] for number in order])
-
-    expected = embedder.embed_layers(batch)
-    assert_agree(shuffled, [expected[number] for number in order])
-
-
-def test_a_much_longer_neighbour_never_changes_a_vector(embedder: Embedder) -> None:
-    short, long = ["one", "word"], WORDS * 20
-
-    beside = embedder.embed_layers([short, long, [], short])
-
-    alone = embedder.embed_layers([short])
-    assert_agree([beside[0], beside[3]], alone * 2)
-
-
 def test_padding_is_zero_and_whatever_stands_there_is_not_read(embedder: Embedder) -> None:
     noise = torch.randn(3, 9, PROJECTION, generator=torch.Generator().manual_seed(0))
     lengths = torch.tensor([9, 4, 2])
@@ -144,10 +122,7 @@ def test_thread_count_never_changes_a_vector(files: tuple[Path, Path]) -> None:
     one = Embedder.load(*files).embed_layers(sentences)
 
     torch.set_num_threads(2)
-    try:
-        two = Embedder.load(*files).embed_layers(sentences)
-    finally:
-        torch.set_num_threads(1)
+    two = Embedder.load(*files).embed_layers(sentences)
 
     assert_agree(two, one)
 
@@ -180,12 +155,6 @@ def test_eight_threads_at_once_give_what_one_gives(files: tuple[Path, Path]) -> 
 
     for number, share in enumerate(shares):
         assert_agree(share, expected[number::8])
-
-
-def test_a_sentence_embedded_twice_is_the_same(embedder: Embedder) -> None:
-    sentence = ["the", "cat", "sat"]
-
-    assert_agree(embedder.embed_layers([sentence]), embedder.embed_layers([sentence]))
 
 
 def test_a_sentence_embedded_twice_in_carry_is_different(files: tuple[Path, Path]) -> None:
@@ -260,7 +229,8 @@ def test_reversing_the_words_and_swapping_the_stacks_swaps_the_halves(
     embedder: Embedder, lengths: list[int], seed: int
 ) -> None:
     bilm = embedder.bilm
-    swapped = with_stacks_swapped(bilm)
+    swapped = copy.deepcopy(bilm)
+    swapped.forward_lstm, swapped.backward_lstm = bilm.backward_lstm, bilm.forward_lstm
     generator = torch.Generator().manual_seed(seed)
     sentences = [torch.randn(length, PROJECTION, generator=generator) for length in lengths]
 
@@ -271,12 +241,6 @@ def test_reversing_the_words_and_swapping_the_stacks_swaps_the_halves(
         [np.concatenate([backward_half(one), forward_half(one)], -1)[:, ::-1] for one in mirrored],
         layers,
     )
-
-
-def with_stacks_swapped(bilm: BiLM) -> BiLM:
-    swapped = copy.deepcopy(bilm)
-    swapped.forward_lstm, swapped.backward_lstm = swapped.backward_lstm, swapped.forward_lstm
-    return swapped
 
 
 def contextualize(bilm: BiLM, sentences: list[torch.Tensor]) -> list[np.ndarray]:

@@ -103,11 +103,9 @@ UNKNOWN = "@@UNKNOWN@@"
 
 
 class StatefulBiLM(nn.Module):
-    """A biLM in which row i of a batch continues row i of the batch before.
+    """A biLM of characters in which row i of a batch continues row i of the batch before.
 
-    Args:
-        bilm: The language model; it must read characters.
-        vocab_to_cache: Words whose token vectors are computed once. Entry 0 is the padding.
+    The token vectors of `vocab_to_cache`, whose entry 0 is the padding, are computed once.
     """
 
     def __init__(self, bilm: BiLM, vocab_to_cache: Sequence[str] | None = None) -> None:
@@ -141,7 +139,7 @@ class StatefulBiLM(nn.Module):
         self._state = None
 
     def check(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
-        """Refuse ids of the wrong shape."""
+        """Raise for ids of the wrong shape."""
         if inputs.dim() != 3 or inputs.shape[-1] != self.max_characters:
             raise InputError(
                 f"inputs have shape {tuple(inputs.shape)}; they must be "
@@ -181,9 +179,7 @@ class StatefulBiLM(nn.Module):
 class CachedVocabulary(nn.Module):
     """Words by number: their spellings, and their token vectors once computed.
 
-    Args:
-        words: Word i has id i. Entry 0 is the padding symbol, whatever it is.
-        max_characters: Positions per word.
+    Word i has id i. Entry 0 is the padding symbol, whatever it is.
     """
 
     spellings: Tensor  # (words, max_characters), zeros for the padding
@@ -293,8 +289,8 @@ class Elmo(nn.Module):
     """AllenNLP's module: character ids to as many mixtures of the biLM's layers as a task wants.
 
     Args:
-        options_file: A path or an address; or the folder of a model, without weights.
-        weight_file: A path or an address.
+        options_file: A path or a URL; or the folder of a model, without weights.
+        weight_file: A path or a URL.
         num_output_representations: How many mixtures.
         requires_grad: Train the biLM too.
         do_layer_norm: Normalise layers before mixing.
@@ -323,7 +319,10 @@ class Elmo(nn.Module):
         super().__init__()
         check_size("num_output_representations", num_output_representations)
         if module is None:
-            module = load_bilm(options_file, weight_file).requires_grad_(requires_grad)
+            if options_file is None:
+                raise InputError("give options_file and weight_file, or a module")
+            saved = read_model(options_file, weight_file)
+            module = BiLM.from_weights(saved.config, saved.weights).requires_grad_(requires_grad)
         elif options_file is not None or weight_file is not None:
             raise InputError("options_file and weight_file must be None where a module is given")
         self._elmo_lstm = stateful_bilm(module, vocab_to_cache)
@@ -359,26 +358,18 @@ class Elmo(nn.Module):
             inputs = inputs.flatten(0, -3)
         if word_inputs is not None and word_inputs.dim() > 2:
             word_inputs = word_inputs.flatten(0, -2)
-        layers = self._elmo_lstm(inputs, word_inputs, self.stateful)
-        mixed, mask = self.mix(layers)
+        layers, mask = self._elmo_lstm(inputs, word_inputs, self.stateful)
+        numbers = range(self.num_output_representations)
+        mixes = [self.get_submodule(f"scalar_mix_{number}") for number in numbers]
+        mixed = [mix(layers, mask) for mix in mixes]
+        if not self._keep_sentence_boundaries:  # removed last: the layer norm counts them
+            pairs = [remove_markers(vectors, mask) for vectors in mixed]
+            mixed, mask = [vectors for vectors, _ in pairs], pairs[0][1]
         representations = [self._dropout(vectors) for vectors in mixed]
         return {
             "elmo_representations": [r.reshape(*leading, *r.shape[1:]) for r in representations],
             "mask": mask.reshape(*leading, mask.shape[1]),
         }
-
-    def mix(self, layers: Layers) -> tuple[list[Tensor], Tensor]:
-        """Mix layers, markers included, into each representation and the mask that fits them.
-
-        Markers are removed last: the layer norm counts them.
-        """
-        numbers = range(self.num_output_representations)
-        mixes = [self.get_submodule(f"scalar_mix_{number}") for number in numbers]
-        mixed = [mix(layers.vectors, layers.mask) for mix in mixes]
-        if self._keep_sentence_boundaries:
-            return mixed, layers.mask
-        pairs = [remove_markers(vectors, layers.mask) for vectors in mixed]
-        return [vectors for vectors, _ in pairs], pairs[0][1]
 
     def get_output_dim(self) -> int:
         """Size of a representation."""
@@ -387,14 +378,6 @@ class Elmo(nn.Module):
     def reset_state(self) -> None:
         """Forget the batches read so far."""
         self._elmo_lstm.reset_state()
-
-
-def load_bilm(options_file: Location | None, weight_file: Location | None) -> BiLM:
-    """The biLM of AllenNLP's two files, or of a model folder."""
-    if options_file is None:
-        raise InputError("give options_file and weight_file, or a module")
-    saved = read_model(options_file, weight_file)
-    return BiLM.from_weights(saved.config, saved.weights)
 
 
 def stateful_bilm(

@@ -9,18 +9,19 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import check_size
+from elmokit.config import check_choice, check_size
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, find_published
 from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.inference.layers import LayerChoice
-from elmokit.text.characters import Sentence, check_sentences, short
+from elmokit.text.characters import Sentence, short
 from elmokit.vectors.hdf5 import SentenceKeys, write_hdf5
 from elmokit.vectors.items import VectorSettings
 
-DEFAULT_OPTIONS_FILE = find_published("original").options[0]
-DEFAULT_WEIGHT_FILE = find_published("original").weights[0]
+DEFAULT_OPTIONS_FILE = find_published("original").urls("options.json")[0]
+DEFAULT_WEIGHT_FILE = find_published("original").urls("weights.hdf5")[0]
 
 OutputFormat = Literal["all", "top", "average"]
 
@@ -29,8 +30,8 @@ class ElmoEmbedder:
     """Layers of sentences as NumPy arrays, and files of them.
 
     Args:
-        options_file: A path or an address.
-        weight_file: A path or an address; None where `options_file` is the folder of a model.
+        options_file: A path or a URL.
+        weight_file: A path or a URL; None where `options_file` is the folder of a model.
         cuda_device: Number of the GPU; -1 is the CPU.
         stateful: Continue the batch before, row by row, as AllenNLP does.
     """
@@ -45,23 +46,20 @@ class ElmoEmbedder:
         self.embedder = Embedder.load(
             options_file,
             weight_file,
-            device=device_of(cuda_device),
+            device="cpu" if cuda_device < 0 else f"cuda:{cuda_device}",
             state="carry" if stateful else "zero",
         )
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """All layers (batch, layers, words, size), zero on padding, and the mask (batch, words)."""
-        arrays = self.embed_batch(batch)
+        rows = [torch.from_numpy(array).swapaxes(0, 1) for array in self.embed_batch(batch)]
         config = self.embedder.config
-        device = next(self.embedder.bilm.parameters()).device
-        longest = max((len(sentence) for sentence in batch), default=0)
-        shape = (len(batch), config.layer_count, longest, config.vector_size)
-        embeddings = torch.zeros(shape, device=device)
-        mask = torch.zeros(len(batch), longest, dtype=torch.bool, device=device)
-        for row, array in enumerate(arrays):
-            embeddings[row, :, : array.shape[1]] = torch.from_numpy(array)
-            mask[row, : array.shape[1]] = True
-        return embeddings, mask
+        none = torch.zeros(0, 0, config.layer_count, config.vector_size)
+        padded = pad_sequence(rows, batch_first=True) if rows else none
+        embeddings = padded.swapaxes(1, 2)
+        lengths = torch.tensor([len(row) for row in rows])
+        mask = torch.arange(embeddings.shape[2]) < lengths[:, None]
+        return embeddings.to(self.embedder.device), mask.to(self.embedder.device)
 
     def embed_sentence(self, sentence: Sentence) -> Vectors:
         """All layers (layers, words, size) of one sentence of words."""
@@ -76,8 +74,6 @@ class ElmoEmbedder:
     ) -> Iterator[Vectors]:
         """All layers (layers, words, size) of any number of sentences, one after the other."""
         check_size("batch_size", batch_size)
-        if isinstance(sentences, str | bytes):
-            check_sentences(sentences)
         remaining = iter(sentences)
         batches = iter(lambda: list(islice(remaining, batch_size)), [])
         return (vectors for batch in batches for vectors in self.embed_batch(batch))
@@ -102,9 +98,7 @@ class ElmoEmbedder:
             forget_sentences: Leave `sentence_to_index` out.
             use_sentence_keys: Name each dataset by its sentence, not by its line.
         """
-        if output_format not in get_args(OutputFormat):
-            allowed = ", ".join(map(repr, get_args(OutputFormat)))
-            raise InputError(f"output_format is {output_format!r}; use one of {allowed}")
+        check_choice("output_format", output_format, get_args(OutputFormat))
         sentences = read_sentences(input_file)
         if use_sentence_keys:
             # Now, not after hours of computing.
@@ -129,21 +123,4 @@ def read_sentences(input_file: Iterable[str]) -> list[str]:
     """The lines of an open text file, without whitespace around them."""
     if isinstance(input_file, str | bytes | Path):
         raise InputError(f"input_file is {short(input_file)}; give the open file: open(name)")
-    sentences = []
-    for number, line in enumerate(input_file, start=1):
-        if not isinstance(line, str):
-            raise InputError(f"line {number} of the input is {short(line)}; open the file as text")
-        sentences.append(line.strip())
-    return sentences
-
-
-def device_of(cuda_device: int) -> str:
-    """The name of AllenNLP's device number."""
-    if cuda_device < 0:
-        return "cpu"
-    if cuda_device >= torch.cuda.device_count():
-        raise InputError(
-            f"cuda_device is {cuda_device}, but there are {torch.cuda.device_count()} GPUs here; "
-            "use -1 for the CPU"
-        )
-    return f"cuda:{cuda_device}"
+    return [line.strip() for line in input_file]

@@ -17,8 +17,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
-from itertools import chain, repeat
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -28,24 +28,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmokit.adaptors.tensorflow_hub import outputs_of
+from elmokit.adaptors.tensorflow_hub import Spec, locations_of, outputs_of
 from elmokit.adaptors.text_reader import (
     MEAN,
-    Progress,
-    Spec,
     Split,
     TextReader,
     absolute,
-    check_checksum,
-    check_there,
     checked_texts,
     load_shared,
-    locations_of,
 )
-from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.errors import FormatError, InputError
 from elmokit.inference.layers import Vectors
+from elmokit.io.fetch import Progress
 from elmokit.io.files import write_atomically
 from elmokit.model.bilm import Layers
+from elmokit.system import import_extra
 from elmokit.text.characters import short
 
 Bytes = NDArray[np.uint8]
@@ -75,24 +72,13 @@ def strings(array: NDArray[Any]) -> list[str]:
     >>> strings(texts(["hi", "é"]).astype("float32"))
     ['hi', 'é']
     """
-    if array.ndim != 2:
-        raise InputError(
-            f"texts are an array (texts, bytes), not one of shape {array.shape}; use texts([…])"
-        )
     found = array.astype(np.uint8)
-    if not np.array_equal(found, array):
-        raise InputError("the array has numbers that are no bytes; make it with texts([…])")
-    return [string(row.tobytes().rstrip(b"\0"), number) for number, row in enumerate(found)]
-
-
-def string(row: bytes, number: int) -> str:
-    """The text of one row."""
-    if b"\0" in row:
-        raise InputError(f"row {number} continues behind its end; make the array with texts([…])")
-    try:
-        return row.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        raise InputError(f"row {number} is not UTF-8; make the array with texts([…])") from None
+    if array.ndim == 2 and np.array_equal(found, array):
+        with suppress(UnicodeDecodeError):
+            rows = [row.tobytes().rstrip(b"\0").decode("utf-8", "surrogatepass") for row in found]
+            if not any("\0" in text for text in rows):
+                return rows
+    raise InputError(f"an array {array.shape} is not one of texts; make it with texts([…])")
 
 
 BACKEND = "KERAS_BACKEND"
@@ -104,12 +90,7 @@ def import_keras() -> Any:
     try:
         if "keras" not in sys.modules:
             check_backend(os.environ.setdefault(BACKEND, "torch"))
-        import keras  # type: ignore[import-untyped]
-    except ImportError as error:
-        why = str(error).splitlines()[0]
-        raise InputError(
-            f'Keras 3 cannot be imported ({why}); run: pip install "elmokit[keras]"'
-        ) from error
+        keras = import_extra("keras", "keras", "Keras 3")
     finally:
         if not chosen_before:  # Keras has read it: the programs that we start choose for themselves
             os.environ.pop(BACKEND, None)
@@ -135,9 +116,7 @@ POOLED = "pooled"
 MIXED = ("default", "elmo")
 """The outputs that the mix decides; without one of them there is nothing to train."""
 ONE_PER_TEXT = ("default", "sequence_len", POOLED)
-REMEDY = "elmokit.adaptors.keras.load(path, model=…) names the right one"
-
-Shape = tuple[int | None, ...]
+REMEDY = "name the right one: ElmoLayer(model=…), or elmokit.adaptors.keras.load(path, model=…)"
 
 _model_elsewhere: ContextVar[Spec] = ContextVar("model_elsewhere", default=None)
 """Where layers that are being loaded find their model, if not where it was."""
@@ -191,8 +170,8 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(trainable=trainable, **settings)
         self.supports_jit = False
         # Keras moves its own variables only: the model goes where they will be.
-        loaded = load_shared(model, keras.ops.zeros(()).device)
-        check_checksum(loaded, checksum, model, REMEDY)
+        device = keras.ops.zeros(()).device
+        loaded = load_shared(model, device, expected=checksum, remedy=REMEDY)
         # Now, since the working folder may be another by the time that the layer is saved.
         self.model = locations_of(absolute(model))
         self.checksum = loaded.checksum
@@ -204,15 +183,19 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
         self._reader = TextReader(
             loaded.embedder, tokenizer, words=words, megabytes=cache_megabytes
         )
+        self._layer_count = loaded.embedder.config.layer_count
+        self._needs_words = as_dict or output not in ONE_PER_TEXT
+        self._reads_pooled = not as_dict and output in ("default", POOLED)
         if output not in self.output_names:
             raise InputError(f"output is {output!r}; use one of {', '.join(self.output_names)}")
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """The outputs that there are."""
-        return tuple(self._specs(None))
+        layers = (f"lstm_outputs{number}" for number in range(1, self._layer_count))
+        return ("word_emb", *layers, "elmo", "default", "sequence_len", POOLED)
 
-    def build(self, input_shape: Shape) -> None:
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Make the mix, a plain average at first."""
         if len(input_shape) != 2:
             raise InputError(f"texts are arrays (batch, bytes), not {input_shape}; use texts([…])")
@@ -225,17 +208,14 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Any) -> Any:
         """Give the outputs of an array (batch, bytes)."""
-        if inputs.is_meta:  # Keras asks for shapes this way, too
-            return self._of_no_values(inputs)
-        some_texts = strings(array_of(inputs))
         gamma = keras.ops.convert_to_tensor(self.gamma)
         if self.output_name == POOLED and not self.as_dict:
-            pooled = np.stack(self._reader.pooled(some_texts))[:, :, : self._layer_count]
-            return torch.from_numpy(pooled.reshape(len(pooled), -1)).to(gamma)
-        array, mask = self._batch(some_texts)
-        vectors = torch.from_numpy(array).to(gamma)
+            return self._pooled(inputs).to(gamma)
+        vectors, mask = self._batch(inputs)
+        vectors = vectors.to(gamma)
         elmo = gamma * torch.tensordot(keras.ops.softmax(self.mix), vectors, dims=1)
-        return self._chosen(outputs_of(Layers(vectors, mask.to(gamma.device)), elmo))
+        outputs = outputs_of(Layers(vectors, mask.to(gamma.device)), elmo)
+        return outputs if self.as_dict else outputs[self.output_name]
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Which positions of each output (batch, words) are words; None for one vector a text."""
@@ -243,43 +223,34 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
         known = not isinstance(inputs, keras.KerasTensor) and not inputs.is_meta
         if not known or not self._needs_words:
             return None
-        mask = mask_of(self._read(strings(array_of(inputs))), self.words).to(inputs.device)
-        masks = {name: None if name in ONE_PER_TEXT else mask for name in self.output_names}
-        return self._chosen(masks)
-
-    def compute_output_shape(self, input_shape: Shape) -> Any:
-        """The shape of the output, or of all by name."""
-        return self._chosen(
-            {name: spec.shape for name, spec in self._specs(input_shape[0]).items()}
-        )
-
-    def compute_output_spec(self, inputs: Any) -> Any:
-        """Shape and type of the output, or of all by name, before anything is computed."""
-        return self._chosen(self._specs(inputs.shape[0]))
+        mask = mask_of(self._read(inputs), self.words).to(inputs.device)
+        if not self.as_dict:
+            return mask
+        names = (name for name in self.output_names if name != POOLED)
+        return {name: None if name in ONE_PER_TEXT else mask for name in names}
 
     def shares(self) -> dict[str, float]:
         """The share of each layer in the mix, and gamma, as they are now."""
-        shares = array_of(keras.ops.softmax(self.mix))
+        shares = keras.ops.convert_to_numpy(keras.ops.softmax(self.mix))
         return {
             **{f"layer {number}": float(share) for number, share in enumerate(shares)},
-            "gamma": float(array_of(self.gamma.value)[0]),
+            "gamma": float(keras.ops.convert_to_numpy(self.gamma)[0]),
         }
 
-    def read_ahead(self, some_texts: Sequence[str], progress: Progress | None = None) -> None:
+    def read_ahead(self, strings: Sequence[str], progress: Progress | None = None) -> None:
         """Read texts now, those of like length together: faster than a batch of each kind.
 
         What there is no room for will be read when it is needed.
         """
-        self._reader.read_ahead(
-            checked_texts(some_texts), pooled=self._reads_pooled, progress=progress
-        )
+        found = checked_texts(strings)
+        self._reader.read_ahead(found, pooled=self._reads_pooled, progress=progress)
 
     def forget(self) -> None:
         """Forget the texts that were read."""
         self._reader.forget()
 
     def get_config(self) -> dict[str, Any]:
-        """What a `.keras` file keeps of the layer, besides its weights."""
+        """What a `.keras` file has of the layer, besides its weights."""
         return {
             **super().get_config(),
             "model": self.model[0] if len(self.model) == 1 else list(self.model),
@@ -295,78 +266,44 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
     def from_config(cls, config: Mapping[str, Any]) -> ElmoLayer:
         """The layer that `get_config` described, with the same model or none."""
         elsewhere = _model_elsewhere.get()
-        if elsewhere is not None:
-            return cls(**{**config, "model": elsewhere})
-        check_there(config.get("model"), REMEDY, was_there=True)
-        return cls(**config)
+        return cls(**config if elsewhere is None else {**config, "model": elsewhere})
 
-    @property
-    def _needs_words(self) -> bool:
-        return self.as_dict or self.output_name not in ONE_PER_TEXT
-
-    @property
-    def _reads_pooled(self) -> bool:
-        return not self.as_dict and self.output_name in ("default", POOLED)
-
-    def _chosen(self, outputs: dict[str, Any]) -> Any:
-        """Of what there is for each output, that of the one asked for, or of all of the hub's."""
-        if not self.as_dict:
-            return outputs[self.output_name]
-        return {name: output for name, output in outputs.items() if name != POOLED}
-
-    @property
-    def _layer_count(self) -> int:
-        return self._reader.embedder.config.layer_count
-
-    def _specs(self, batch: int | None) -> dict[str, Any]:
-        """Shape and type of each output."""
-        config = self._reader.embedder.config
-        size, layers = config.vector_size, range(1, self._layer_count)
-        words = (batch, self.words)
-        shapes: dict[str, Shape] = {
-            "word_emb": (*words, config.token_size),
-            **{f"lstm_outputs{number}": (*words, size) for number in layers},
-            "elmo": (*words, size),
-            "default": (batch, size),
-            "sequence_len": (batch,),
-            POOLED: (batch, 2 * self._layer_count * size),
-        }
-        return {
-            name: keras.KerasTensor(
-                shape, "int64" if name == "sequence_len" else self.compute_dtype
-            )
-            for name, shape in shapes.items()
-        }
-
-    def _of_no_values(self, inputs: Tensor) -> Any:
-        """Outputs of the right shape and type; how many words there are, nobody can tell."""
-        outputs = {
-            name: inputs.new_empty(
-                [inputs.shape[1] if size is None else size for size in spec.shape],
-                dtype=getattr(torch, spec.dtype),
-            )
-            for name, spec in self._specs(inputs.shape[0]).items()
-        }
-        return self._chosen(outputs)
-
-    def _read(self, some_texts: Sequence[str]) -> list[Vectors]:
+    def _read(self, inputs: Tensor) -> list[Vectors]:
         """What the outputs need of each text: (layers, words, size).
 
         The mean of the mix is the mix of the means: for the mean alone, that of the words will do.
         """
+        found = self._vectors(inputs)
         if not self._reads_pooled:
-            return self._reader.layers(some_texts)
-        pooled = self._reader.pooled(some_texts)
-        return [rows[MEAN, : self._layer_count, None] for rows in pooled]
+            return found
+        return [rows[MEAN, : self._layer_count, None] for rows in found]
 
-    def _batch(self, some_texts: Sequence[str]) -> tuple[Vectors, Tensor]:
+    def _vectors(self, inputs: Tensor) -> list[Vectors]:
+        """The vectors of each text, pooled where no output needs those of single words."""
+        read = strings(keras.ops.convert_to_numpy(inputs))
+        return self._reader.read(read, pooled=self._reads_pooled)
+
+    def _batch(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Layers (layers, batch, words, size) of texts, zero where a text has ended, and a mask."""
-        found = self._read(some_texts)
+        size = self._reader.embedder.vector_size
+        if inputs.is_meta:  # Keras asks for shapes; how many words there are, nobody can tell
+            shape = (inputs.shape[0], self.words or inputs.shape[1])
+            mask = torch.empty(shape, dtype=torch.bool, device="meta")
+            return torch.empty(self._layer_count, *shape, size, device="meta"), mask
+        found = self._read(inputs)
         mask = mask_of(found, self.words if self._needs_words else None)
-        padded = np.zeros((self._layer_count, *mask.shape, found[0].shape[-1]), np.float32)
+        padded = torch.zeros(self._layer_count, *mask.shape, size)
         for row, layers in enumerate(found):
-            padded[:, row, : layers.shape[1]] = layers
+            padded[:, row, : layers.shape[1]] = torch.from_numpy(layers)
         return padded, mask
+
+    def _pooled(self, inputs: Tensor) -> Tensor:
+        """Mean and maximum of each layer (batch, 2 * layers * size)."""
+        if inputs.is_meta:
+            size = 2 * self._layer_count * self._reader.embedder.vector_size
+            return torch.empty(inputs.shape[0], size, device="meta")
+        pooled = np.stack(self._vectors(inputs))
+        return torch.from_numpy(pooled[:, :, : self._layer_count].reshape(len(pooled), -1))
 
 
 def mask_of(layers: Sequence[Vectors], words: int | None) -> Tensor:
@@ -374,12 +311,6 @@ def mask_of(layers: Sequence[Vectors], words: int | None) -> Tensor:
     lengths = torch.tensor([found.shape[1] for found in layers], dtype=torch.long)
     width = max(1, int(lengths.max())) if words is None else words
     return torch.arange(width) < lengths[:, None]
-
-
-def array_of(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array, without gradients."""
-    tensor = tensor.detach().cpu()
-    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()  # no bfloat16 there
 
 
 def text_input(name: str | None = None) -> Any:
@@ -390,8 +321,6 @@ def text_input(name: str | None = None) -> Any:
 SUFFIX = ".keras"
 LABELS = "labels"
 WEIGHTS = "sample_weight"
-NUMBER_KINDS = "biuf"
-"""What NumPy calls the types that Keras takes: booleans, whole numbers, floats."""
 
 
 class ElmoTextModel:
@@ -443,11 +372,13 @@ class ElmoTextModel:
         """
         if validation_data is not None:
             inputs, *others = validation_data
-            names = chain([LABELS], repeat(WEIGHTS))
-            validation_data = (as_inputs(inputs), *map(as_targets, others, names))
-        arrays, labels = as_inputs(x), as_targets(y, LABELS)
-        weights = as_targets(sample_weight, WEIGHTS)
-        self._read_ahead(x, progress)
+            numbers = map(as_numbers, others, (LABELS, WEIGHTS))
+            validation_data = (as_inputs(inputs), *numbers)
+        arrays, labels = as_inputs(x), as_numbers(y, LABELS)
+        weights = as_numbers(sample_weight, WEIGHTS)
+        if are_texts(x):  # with several inputs only the network knows which of them a layer reads
+            for layer in elmo_layers(self.model):
+                layer.read_ahead(x, progress)
         return self.model.fit(
             arrays, labels, sample_weight=weights, validation_data=validation_data, **settings
         )
@@ -458,16 +389,10 @@ class ElmoTextModel:
 
     def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, **settings: Any) -> Any:
         """As `keras.Model.evaluate`, with texts."""
-        weights = as_targets(sample_weight, WEIGHTS)
+        weights = as_numbers(sample_weight, WEIGHTS)
         return self.model.evaluate(
-            as_inputs(x), as_targets(y, LABELS), sample_weight=weights, **settings
+            as_inputs(x), as_numbers(y, LABELS), sample_weight=weights, **settings
         )
-
-    def _read_ahead(self, x: Any, progress: Progress | None) -> None:
-        # With several inputs only the network knows which of them a layer will read.
-        if are_texts(x):
-            for layer in elmo_layers(self.model):
-                layer.read_ahead(x, progress)
 
 
 def load(path: str | Path, model: Spec = None) -> Any:
@@ -478,13 +403,9 @@ def load(path: str | Path, model: Spec = None) -> Any:
         model: Where the model of ELMo is now, if it is no longer where it was. It must be the
             same model.
     """
-    if not Path(path).is_file():
-        raise InputError(f"{path}: there is no such file; give the name of a {SUFFIX} file")
     token = _model_elsewhere.set(model)
     try:
         return keras.saving.load_model(path)
-    except ElmoError:
-        raise
     except (OSError, KeyError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
         raise FormatError(f"{path}: is not a Keras model that can be read ({why})") from error
@@ -506,7 +427,7 @@ def as_inputs(x: Any) -> Any:
     if isinstance(x, Mapping):
         return {name: as_input(value, f"input {name!r}") for name, value in x.items()}
     is_list = isinstance(x, tuple | list)
-    if is_list and x and not are_texts(x) and not are_numbers(x):
+    if is_list and x and all(hasattr(part, "__len__") and not isinstance(part, str) for part in x):
         return tuple(as_input(value, f"input {number}") for number, value in enumerate(x))
     # Of one text, of none and of numbers alone, `texts` says what is wrong.
     return texts(x) if is_list or isinstance(x, str | bytes) or are_texts(x) else x
@@ -514,7 +435,7 @@ def as_inputs(x: Any) -> Any:
 
 def as_input(value: Any, name: str) -> Any:
     """One of several inputs."""
-    return as_numbers(value, name) if are_numbers(value) else as_inputs(value)
+    return texts(value) if are_texts(value) else as_numbers(value, name)
 
 
 def are_texts(x: Any) -> bool:
@@ -524,41 +445,20 @@ def are_texts(x: Any) -> bool:
     return isinstance(next(iter(x)), str)
 
 
-def are_numbers(x: Any) -> bool:
-    """Whether this is a list with numbers in it, or one of such lists.
+def as_numbers(values: Any, name: str) -> Any:
+    """Numbers of examples as an array, or as one for each output by name.
 
-    >>> are_numbers([3, 4]), are_numbers([(3,), (4,)]), are_numbers([["a"], [3]])
-    (True, True, False)
+    To Keras, a list is one of several inputs or outputs. What is not a list stays as it is.
     """
-    if not isinstance(x, tuple | list) or not x:
-        return False
-    return any(map(is_number, x)) or all(map(are_numbers, x))
-
-
-def is_number(x: object) -> bool:
-    """Whether this is a number of Python or NumPy, or a boolean of theirs."""
-    return isinstance(x, Real | np.bool_)
-
-
-def as_targets(values: Any, name: str) -> Any:
-    """Labels or weights of examples as an array, or as one for each output by name."""
     if isinstance(values, Mapping):
-        return {output: as_targets(one, f"{name} of {output!r}") for output, one in values.items()}
-    if isinstance(values, tuple | list | str | np.ndarray) or are_texts(values):
-        return as_numbers(values, name)
-    return values
-
-
-def as_numbers(values: Any, name: str) -> NDArray[Any]:
-    """An array of numbers: to Keras, a list is one of several inputs or outputs."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind == "O":  # a column of a table of many kinds may be of numbers alone
-            array = np.asarray(array.tolist())
-    except ValueError as error:
-        raise InputError(f"{name}: rows differ in length; give as many numbers in each") from error
-    if array.dtype.kind not in NUMBER_KINDS:
-        among = np.asarray(values, dtype=object).flat
-        odd = next((value for value in among if not is_number(value)), values)
-        raise InputError(f"{name}: {short(odd)} is no number; give numbers, such as 0 and 1")
-    return array
+        return {output: as_numbers(one, f"{name} of {output!r}") for output, one in values.items()}
+    is_list = isinstance(values, tuple | list | str) or are_texts(values)
+    if not is_list and not (isinstance(values, np.ndarray) and values.dtype.kind in "OSU"):
+        return values
+    objects = np.asarray(values, dtype=object)
+    for one in objects.flat:
+        if not isinstance(one, Real | np.bool_):
+            raise InputError(
+                f"{name}: {short(one)} is not a number; give numbers, as many for each example"
+            )
+    return np.asarray(objects.tolist())

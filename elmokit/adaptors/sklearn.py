@@ -10,34 +10,27 @@ classifier.predict(["Claim your prize"])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.adaptors.tensorflow_hub import Spec
 from elmokit.adaptors.text_reader import (
     MAX,
     MEAN,
     LoadedModel,
-    Spec,
     Tokenizer,
     absolute,
-    check_checksum,
-    check_there,
     checked_texts,
     load_shared,
     shared_reader,
 )
 from elmokit.config import ModelConfig, Precision, check_choice, check_size
-from elmokit.errors import InputError
 from elmokit.inference.layers import LayerChoice, Vectors
+from elmokit.system import import_extra
 
-try:
-    from sklearn.base import BaseEstimator, TransformerMixin  # type: ignore[import-untyped]
-except ImportError as error:
-    raise InputError(
-        f'scikit-learn cannot be imported ({error}); run: pip install "elmokit[sklearn]"'
-    ) from error
+base: Any = import_extra("sklearn.base", "sklearn", "scikit-learn")
 
 Pool = Literal["mean", "max", "mean+max"]
 
@@ -45,13 +38,13 @@ POOLS = {"mean": MEAN, "max": MAX}
 REMEDY = "set_params(model=…) names the right one"
 
 
-class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ElmoVectorizer(base.TransformerMixin, base.BaseEstimator):  # type: ignore[misc]
     """Turns texts into vectors (texts, size), for any estimator to learn from.
 
-    There is nothing to fit: `transform` may be called at once. What `fit` keeps is the checksum of
-    the model, so that another one is refused later. Texts are read once in a process: copies of the
-    vectorizer, those of a grid search among them, find the vectors of any layer and pool there.
-    A pickle names the model, by its whole path if it is a folder, and does not hold it.
+    There is nothing to fit: `transform` may be called at once. What `fit` stores is the checksum of
+    the model, so that another one is an error later. Texts are read once in a process: copies of
+    the vectorizer, those of a grid search among them, find the vectors of any layer and pool there.
+    A pickle names the model, by its absolute path if it is a folder, and does not hold it.
 
     Args:
         model: A model folder, the name of a model, or a pair of options and weights; None for the
@@ -91,7 +84,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.cache_megabytes = cache_megabytes
 
     def fit(self, X: Sequence[str], y: object = None) -> ElmoVectorizer:
-        """Check the texts and the settings, and keep which model it is."""
+        """Check the texts and the settings, and remember which model it is."""
         del y
         checked_texts(X)
         loaded = self._load()
@@ -103,22 +96,23 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The vectors (texts, size) of texts, float32; zeros for a text without words."""
         texts = checked_texts(X)
         check_size("batch_size", self.batch_size)
-        embedder = self._same_model().embedder
+        embedder = self._load(getattr(self, "model_checksum_", None)).embedder
         parts = self._parts(embedder.config)
         reader = shared_reader(embedder, self.tokenizer, self.cache_megabytes)
         vectors = np.empty((len(texts), len(parts), embedder.vector_size), np.float32)
         for start in range(0, len(texts), self.batch_size):
             batch = slice(start, start + self.batch_size)
-            for text, pooled in zip(vectors[batch], reader.pooled(texts[batch]), strict=True):
-                text[:] = [pooled[part.pool, part.row] for part in parts]
+            found = reader.read(texts[batch], pooled=True)
+            for text, pooled in zip(vectors[batch], found, strict=True):
+                text[:] = [pooled[place] for place in parts.values()]
         return vectors.reshape(len(texts), -1)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """What each number of a vector is: pool, layer and place, as in "mean_layer1_0"."""
         del input_features  # texts have no features that could have names
-        config = self._same_model().embedder.config
+        config = self._load(getattr(self, "model_checksum_", None)).embedder.config
         places = range(config.vector_size)
-        names = [f"{part.name}_{place}" for part in self._parts(config) for place in places]
+        names = [f"{part}_{place}" for part in self._parts(config) for place in places]
         return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
@@ -133,41 +127,20 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         # Only here: `get_params`, and so `clone`, give the model as it was given.
         return {**super().__getstate__(), "model": absolute(self.model)}
 
-    def _load(self) -> LoadedModel:
-        check_there(self.model, REMEDY, was_there=hasattr(self, "model_checksum_"))
-        return load_shared(self.model, self.device, self.precision)
+    def _load(self, checksum: str | None = None) -> LoadedModel:
+        """The model, which must have a checksum if one is given."""
+        return load_shared(
+            self.model, self.device, self.precision, expected=checksum, remedy=REMEDY
+        )
 
-    def _same_model(self) -> LoadedModel:
-        """The model, which must be that of `fit` if there was one."""
-        loaded = self._load()
-        expected = getattr(self, "model_checksum_", None)
-        check_checksum(loaded, expected, self.model, REMEDY)
-        return loaded
-
-    def _parts(self, config: ModelConfig) -> list[FeaturePart]:
-        """What stands side by side in a vector."""
+    def _parts(self, config: ModelConfig) -> dict[str, tuple[int, int]]:
+        """What stands side by side in a vector, by name: where the pooled vectors have it."""
         check_choice("pool", self.pool, get_args(Pool))
-        rows = rows_of(self.layers, config)
-        pools = self.pool.split("+")
-        return [
-            FeaturePart(POOLS[pool], row, f"{pool}_{name}")
-            for pool in pools
-            for name, row in rows.items()
-        ]
-
-
-class FeaturePart(NamedTuple):
-    """A stretch of a vector: where it is in what `TextReader.pooled` gives, and its name."""
-
-    pool: int
-    row: int
-    name: str
-
-
-def rows_of(layers: str | int, config: ModelConfig) -> dict[str, int]:
-    """The rows of layers in what `TextReader.pooled` gives, by name."""
-    count = config.layer_count
-    name = LayerChoice(layers, count).name
-    if name == "average":
-        return {"average": count}
-    return {f"layer{n}": n for n in range(count) if name in ("all", str(n))}
+        count = config.layer_count
+        chosen = LayerChoice(self.layers, count).name
+        rows = {f"layer{n}": n for n in range(count) if chosen in ("all", str(n))}
+        return {
+            f"{pool}_{name}": (POOLS[pool], row)
+            for pool in self.pool.split("+")
+            for name, row in (rows or {"average": count}).items()
+        }

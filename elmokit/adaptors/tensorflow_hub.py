@@ -7,16 +7,17 @@ starts from zeros, and padded positions are zero.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
+import numpy as np
 from torch import Tensor, nn
 
+from elmokit.bundled import ENGLISH_SMALL
 from elmokit.config import CharacterEncoderConfig
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats.find import Location
@@ -25,20 +26,23 @@ from elmokit.model.bilm import Layers, remove_markers
 from elmokit.model.scalar_mix import ScalarMix
 from elmokit.text.characters import UnusualWords, batch_to_ids, check_sentences, short
 
-HUB_HOSTS = ("tfhub.dev", "www.tfhub.dev", "kaggle.com", "www.kaggle.com", "storage.googleapis.com")
-HUB_MODEL = "/google/elmo/"
+HUB_URL = re.compile(
+    r"https?://(www\.)?(tfhub\.dev|kaggle\.com|storage\.googleapis\.com)/(.*/)?google/elmo([/?].*)?",
+    re.IGNORECASE,
+)
+"""Where the hub had ELMo, of any version and spelling."""
 CHOSEN_MODEL = "ELMOKIT_HUB_MODEL"
 
 Trainable = bool | Literal["lstm"]
-Spec = Location | tuple[Location, Location] | list[Location]
+Spec = Location | tuple[Location, Location] | list[Location] | None
 
 
 class Module(nn.Module):
     """What `hub.Module("https://tfhub.dev/google/elmo/3")` was.
 
     Args:
-        spec: A model folder, a pair of options and weights, or the hub's old address. The address
-            loads the model named in `ELMOKIT_HUB_MODEL`, else the bundled one.
+        spec: A model folder, a pair of options and weights, or the hub's old URL. That loads the
+            model named in `ELMOKIT_HUB_MODEL`, else the bundled one.
         trainable: True trains the four scalars of the mix; "lstm" the LSTM cells too, as version 1
             of the hub's module did.
         name: Accepted for old code; it changes nothing.
@@ -49,7 +53,7 @@ class Module(nn.Module):
         del name
         if trainable not in (True, False, "lstm"):
             raise InputError(f"trainable is {trainable!r}; use True, False or 'lstm'")
-        self.bilm = read_spec(spec).bilm.requires_grad_(False)
+        self.bilm = load_model(locations_of(spec)).bilm.requires_grad_(False)
         encoder = self.bilm.config.encoder
         if not isinstance(encoder, CharacterEncoderConfig):
             raise InputError("this model reads words, not characters; use elmokit.Embedder for it")
@@ -74,22 +78,19 @@ class Module(nn.Module):
                 over a sentence's words, and `sequence_len` (batch,).
         """
         if signature == "default":
-            sentences = split_texts(inputs)
+            texts = list_of_texts(inputs)
+            sentences = [[piece for piece in text.split(" ") if piece] for text in texts]
             width = max(map(len, sentences), default=0)
         elif signature == "tokens":
             sentences, width = cut_padding(inputs)
         else:
             raise InputError(f"signature is {signature!r}; use 'default' or 'tokens'")
-        layers = self.read(sentences, width)
-        outputs = outputs_of(layers, self.mix(layers.vectors))
-        return outputs if as_dict else outputs["default"]
-
-    def read(self, sentences: Sequence[Sequence[str]], width: int) -> Layers:
-        """Layers of sentences, without markers, padded to `width` words."""
         ids = batch_to_ids(sentences, self.max_characters, self._unusual)
         ids = nn.functional.pad(ids, (0, 0, 0, width - ids.shape[1]))
-        layers, _ = self.bilm(ids.to(self.mix.gamma.device))
-        return Layers(*remove_markers(*layers))
+        with_markers, _ = self.bilm(ids.to(self.mix.gamma.device))
+        layers = Layers(*remove_markers(*with_markers))
+        outputs = outputs_of(layers, self.mix(layers.vectors))
+        return outputs if as_dict else outputs["default"]
 
 
 def outputs_of(layers: Layers, elmo: Tensor) -> dict[str, Tensor]:
@@ -105,41 +106,42 @@ def outputs_of(layers: Layers, elmo: Tensor) -> dict[str, Tensor]:
     }
 
 
-def read_spec(spec: Spec) -> Embedder:
-    """The model that a spec names."""
-    if isinstance(spec, tuple | list):
-        if len(spec) != 2:
-            raise InputError(f"spec has {len(spec)} entries; give (options, weights)")
-        return Embedder.load(*spec)
-    if is_hub_address(spec):
-        return load_instead_of_hub(str(spec))
-    if "://" in str(spec):
-        raise InputError(f"{spec}: is not the hub's ELMo; give a folder, or (options, weights)")
-    return Embedder.load(spec)
+def locations_of(spec: Spec) -> tuple[str, ...]:
+    """What a spec names, as text: a folder, a name or a URL, or options and weights.
 
-
-def is_hub_address(spec: Location) -> bool:
-    """Whether this is where the hub kept ELMo, of any version and spelling.
-
-    >>> is_hub_address("https://tfhub.dev/google/elmo/3")
-    True
+    >>> locations_of(None), locations_of(["options.json", "weights.hdf5"])
+    (('english-small',), ('options.json', 'weights.hdf5'))
     """
-    try:
-        address = urlsplit(str(spec))
-    except ValueError:
-        return False
-    return address.hostname in HUB_HOSTS and HUB_MODEL in f"{address.path}/".lower()
+    if spec is None:
+        return (ENGLISH_SMALL,)
+    locations = spec if isinstance(spec, tuple | list) else (spec,)
+    if isinstance(spec, tuple | list) and len(spec) != 2:
+        raise InputError(f"the model has {len(spec)} names; give (options, weights)")
+    for location in locations:
+        if not isinstance(location, str | Path):
+            raise InputError(f"model is {short(location)}; give a folder, a name, or two files")
+    return tuple(os.fspath(location) for location in locations)
 
 
-def load_instead_of_hub(address: str) -> Embedder:
+def load_model(locations: tuple[str, ...], **settings: Any) -> Embedder:
+    """The model at one or two locations, with settings of `Embedder.load`."""
+    first = locations[0]
+    if HUB_URL.fullmatch(first):
+        return load_instead_of_hub(first, **settings)
+    if "://" in first and len(locations) == 1:
+        raise InputError(f"{first}: is not the hub's ELMo; give a folder, or (options, weights)")
+    return Embedder.load(*locations, **settings)
+
+
+def load_instead_of_hub(url: str, **settings: Any) -> Embedder:
     """The model that `ELMOKIT_HUB_MODEL` names, else the bundled one, with a warning."""
     chosen = os.environ.get(CHOSEN_MODEL, "").strip()
     try:
-        embedder = Embedder.load(*(chosen_locations(chosen) if chosen else ()))
-    except InputError as error:
+        embedder = Embedder.load(*(chosen_locations(chosen) if chosen else ()), **settings)
+    except (InputError, ValueError) as error:  # the latter for a quote that has no end
         raise InputError(f"{CHOSEN_MODEL}: {error}") from error
     warnings.warn(
-        f"{address}: the hub is gone; {chosen or 'the bundled model'} is used instead, whose "
+        f"{url}: the hub is gone; {chosen or 'the bundled model'} is used instead, whose "
         f"weights differ from the hub's; {CHOSEN_MODEL} names another",
         ElmoWarning,
         stacklevel=4,
@@ -147,31 +149,12 @@ def load_instead_of_hub(address: str) -> Embedder:
     return embedder
 
 
-def chosen_locations(chosen: str) -> list[str]:
+def chosen_locations(chosen: str) -> tuple[str, ...]:
     """A folder, or options and weights, quoted where a name has a space in it."""
     if Path(chosen).exists():
-        return [chosen]
-    try:
-        locations = shlex.split(chosen, posix=os.name != "nt")
-    except ValueError as error:
-        raise InputError(f"{chosen!r} cannot be read ({error})") from None
-    if len(locations) > 2:
-        raise InputError(f"{chosen!r} are {len(locations)} names; give one folder or two files")
-    return locations
-
-
-def split_texts(texts: object) -> list[list[str]]:
-    """Split texts on spaces; empty pieces are dropped."""
-    if isinstance(texts, str | bytes):
-        raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
-    if isinstance(texts, Mapping):
-        raise InputError('a dict of tokens needs signature="tokens"')
-    sentences = []
-    for number, text in enumerate(as_list(texts, "inputs")):
-        if not isinstance(text, str):
-            raise InputError(f"text {number} is {short(text)}, not a string")
-        sentences.append([piece for piece in text.split(" ") if piece])
-    return sentences
+        return (chosen,)
+    names: list[Location] = [*shlex.split(chosen, posix=os.name != "nt")]
+    return locations_of(names[0] if len(names) == 1 else names)
 
 
 def cut_padding(inputs: object) -> tuple[list[list[str]], int]:
@@ -187,8 +170,7 @@ def cut_padding(inputs: object) -> tuple[list[list[str]], int]:
     if len(lengths) != len(rows):
         raise InputError(f"sequence_len has {len(lengths)} lengths for {len(rows)} sentences")
     for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-        whole = isinstance(length, Integral) and not isinstance(length, bool)
-        if not whole or not 0 <= length <= len(row):
+        if not isinstance(length, int | np.integer) or not 0 <= length <= len(row):
             raise InputError(
                 f"sequence_len of sentence {number} is {length!r}; "
                 f"it must be a whole number from 0 to {len(row)}"
@@ -204,3 +186,14 @@ def as_list(values: object, name: str) -> list[Any]:
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise InputError(f"{name} is {short(values)}; give a list")
     return list(values)
+
+
+def list_of_texts(texts: object) -> list[str]:
+    """A list of the texts that a list, an array or a column of a table holds."""
+    if isinstance(texts, str | bytes):
+        raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
+    found = as_list(texts, "texts")
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(f"text {number} is {short(text)}, not a string")
+    return found

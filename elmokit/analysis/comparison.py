@@ -1,4 +1,4 @@
-"""One word in several sentences: how far its vectors are apart, layer by layer."""
+"""Comparison of words in context: cosines of their vectors, layer by layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from elmokit.analysis.senses import BRACKETS, Occurrence, with_mark
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder, Vectors
-from elmokit.io.pictures import check_picture_name, new_figure, write_figure
+from elmokit.inference.layers import LayerChoice
+from elmokit.io.pictures import new_figure, write_figure
 from elmokit.static.vectors import StaticVectors, unit
 from elmokit.static.vectors import cosine as cosine
 
@@ -33,7 +34,7 @@ class Comparison:
 
     def table(self) -> str:
         """As text: the sentences, then a row per layer."""
-        marked = [with_mark(*one, BRACKETS) for one in self.occurrences]
+        marked = [with_mark(one.words, one.position, BRACKETS) for one in self.occurrences]
         lines = [f"{number}: {text}" for number, text in enumerate(marked, start=1)]
         width = max(NARROWEST, *(len(layer) + 1 for layer in self.cosines))
         header = "".join(f"{f'{first + 1}-{second + 1}':>9}" for first, second in self.pairs)
@@ -103,15 +104,15 @@ def cosines_of(
 
 def layers_of(embedder: Embedder | StaticVectors) -> list[tuple[str, Callable[..., Vectors]]]:
     """Each row of the comparison: its name, and its vectors (…, size) from (layers, …, size)."""
-    rows: list[tuple[str, Callable[..., Vectors]]]
     if isinstance(embedder, StaticVectors):
-        return [(static_row(embedder), lambda layers: layers[0])]
-    top = embedder.config.lstm_layers
-    rows = [("layer 0 (static)", lambda layers: layers[0])]
-    for number in range(1, top + 1):
-        name = f"layer {number} (top)" if number == top else f"layer {number}"
-        rows.append((name, lambda layers, number=number: layers[number]))
-    return [*rows, ("average", lambda layers: layers.mean(0))]
+        return [(static_row(embedder), LayerChoice(0, 1).of)]
+    count = embedder.config.layer_count
+    suffixes = {0: " (static)", count - 1: " (top)"}
+    rows = [
+        (f"layer {number}{suffixes.get(number, '')}", LayerChoice(number, count).of)
+        for number in range(count)
+    ]
+    return [*rows, ("average", LayerChoice("average", count).of)]
 
 
 def static_row(static: StaticVectors) -> str:
@@ -206,7 +207,6 @@ def static_matrix(static: StaticVectors, sentences: Sequence[Sequence[str]]) -> 
 
 def draw_heat_map(found: HeatMap, path: str | Path) -> None:
     """Draw a panel for each layer, blue where words are opposed and red where they are alike."""
-    check_picture_name(path)
     panels = len(found.cosines)
     columns = min(panels, PANELS_PER_ROW)
     rows = -(-panels // columns)

@@ -1,4 +1,4 @@
-"""The senses of a word: its occurrences, parted by their vectors in context."""
+"""Senses of a word: clusters of its occurrences, by their vectors in context."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import log, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.config import check_size
 from elmokit.errors import InputError
-from elmokit.io.pictures import check_picture_name, new_figure, write_figure
-from elmokit.static.vectors import cosine as cosine
+from elmokit.io.pictures import new_figure, write_figure
 from elmokit.static.vectors import unit
 from elmokit.system import counted, import_extra
 
 Vectors = NDArray[np.float32]
+Item = TypeVar("Item")
 
 MOST_SENSES = 6
 """The most that are tried where nobody says how many there are."""
@@ -28,15 +28,40 @@ OCCURRENCES_PER_SENSE = 4
 TYPICAL_WORDS = 8
 LEAST_TYPICAL = 1.5
 """Standard errors above none at all."""
-SEED = 0
-STARTS = 8
+STARS, BRACKETS = ("*", "*"), ("[", "]")
 
 
-class Point(NamedTuple):
-    """An occurrence on the map."""
+@dataclass(frozen=True)
+class Occurrence:
+    """A word at a position of a sentence."""
 
     words: tuple[str, ...]
     position: int
+
+    @property
+    def word(self) -> str:
+        """The word as it stands there."""
+        return self.words[self.position]
+
+    def __str__(self) -> str:
+        return with_mark(self.words, self.position)
+
+
+def with_mark(words: Sequence[str], position: int, marks: tuple[str, str] = STARS) -> str:
+    """A sentence with one word marked; with stars, as a question marks it.
+
+    >>> with_mark(["the", "river", "bank"], 2)
+    'the river *bank*'
+    """
+    before, after = words[:position], words[position + 1 :]
+    first, last = marks
+    return " ".join([*before, f"{first}{words[position]}{last}", *after])
+
+
+@dataclass(frozen=True)
+class Point(Occurrence):
+    """An occurrence on the map."""
+
     sense: int  # its number, from 1
     x: float
     y: float
@@ -44,58 +69,33 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Sense:
-    """Occurrences that lie together.
+    """Occurrences that lie together."""
 
-    Attributes:
-        number: From 1, the most frequent first.
-        occurrences: How many there are.
-        examples: Those nearest to the centre.
-        typical: Words of their sentences that are rarer in those of other senses.
-    """
-
-    number: int
-    occurrences: int
-    examples: tuple[Occurrence, ...]
-    typical: tuple[str, ...]
+    number: int  # from 1, the most frequent first
+    occurrences: int  # how many there are
+    examples: tuple[Occurrence, ...]  # those nearest to the centre
+    typical: tuple[str, ...]  # words of their sentences, rarer in those of other senses
 
 
 @dataclass(frozen=True)
 class Senses:
-    """The senses of a word, and the map of its occurrences.
+    """The senses of a word, and the map of its occurrences."""
 
-    Attributes:
-        word: The word, in lower case.
-        layer: Whose vectors were compared.
-        occurrences: How many the index has; the map is of some of them if they are many.
-        silhouette: How clearly senses lie apart: 1 clearly, 0 not at all; None if there is one.
-        senses: Each of them.
-        points: The occurrences on the map.
-    """
-
-    word: str
-    layer: str
-    occurrences: int
-    silhouette: float | None
+    word: str  # in lower case
+    layer: str  # whose vectors were compared
+    occurrences: int  # how many the index has; the map is of some of them if they are many
+    silhouette: float | None  # 1 where senses lie apart clearly, 0 not at all; None of one sense
     senses: tuple[Sense, ...]
     points: tuple[Point, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return {
-            **{name: getattr(self, name) for name in ("word", "layer", "occurrences")},
-            "silhouette": self.silhouette,
-            "senses": [
-                asdict(sense) | {"examples": [example._asdict() for example in sense.examples]}
-                for sense in self.senses
-            ],
-            "points": [point._asdict() for point in self.points],
-        }
+        return asdict(self)
 
 
 def find_senses(
     word: str,
-    sentences: Sequence[Sequence[str]],
-    positions: Sequence[int],
+    occurrences: Sequence[Occurrence],
     vectors: Vectors,
     *,
     count: int | None = None,
@@ -103,39 +103,29 @@ def find_senses(
     senses: int | None = None,
     examples: int = 3,
 ) -> Senses:
-    """Part the occurrences of a word by their vectors (occurrences, size).
+    """Part the occurrences of a word by their vectors (occurrences, size) of a layer.
 
-    Args:
-        word: The word.
-        sentences: The sentence of each occurrence.
-        positions: Where the word is in it.
-        vectors: The vector of each.
-        count: How many occurrences there are in all, where these are but some.
-        layer: Whose vectors they are.
-        senses: How many senses there are to be; else as many as lie apart most clearly.
-        examples: How many sentences stand for each.
+    There are `count` in all, where these are but some. Arguments are those of
+    `NeighbourIndex.senses`.
     """
     check_size("examples", examples)
     directions = unit(vectors)
     labels, silhouette = parted(directions, senses, word)
-    places = principal_components(directions)
-    found = tuple(
-        Sense(
-            number,
-            int((labels == number).sum()),
-            nearest_to_centre(directions, labels == number, sentences, positions, examples),
-            typical_words(sentences, positions, labels == number),
-        )
-        for number in range(1, int(labels.max()) + 1)
-    )
+    found = []
+    for number in range(1, int(labels.max()) + 1):
+        inside = labels == number
+        members = np.flatnonzero(inside)
+        cosines = directions[members] @ unit(directions[members].mean(0))
+        nearest = members[np.argsort(-cosines, kind="stable")][:examples]
+        shown = tuple(occurrences[place] for place in nearest)
+        found.append(Sense(number, len(members), shown, typical_words(occurrences, inside)))
+    places = zip(occurrences, labels, principal_components(directions), strict=True)
     points = tuple(
-        Point(tuple(sentence), int(position), int(label), float(x), float(y))
-        for sentence, position, label, (x, y) in zip(
-            sentences, positions, labels, places, strict=True
-        )
+        Point(one.words, one.position, int(label), float(x), float(y))
+        for one, label, (x, y) in places
     )
     everything = len(points) if count is None else count
-    return Senses(word, layer, everything, silhouette, found, points)
+    return Senses(word, layer, everything, silhouette, tuple(found), points)
 
 
 def parted(
@@ -154,11 +144,9 @@ def parted(
                 f"{word!r} has {different} different occurrences, too few for {senses} senses; ask "
                 "for fewer"
             )
-        return clusters(directions, senses)
     most = min(MOST_SENSES, different // OCCURRENCES_PER_SENSE)
-    if most < 2:
-        return clusters(directions, 1)
-    tried = [clusters(directions, number) for number in range(2, most + 1)]
+    numbers = (range(2, most + 1) or [1]) if senses is None else [senses]
+    tried = [clusters(directions, number) for number in numbers]
     return max(tried, key=lambda found: found[1] or 0.0)
 
 
@@ -170,7 +158,7 @@ def clusters(directions: Vectors, number: int) -> tuple[NDArray[np.int64], float
         import_extra(f"sklearn.{name}", "analysis", "scikit-learn")
         for name in ("cluster", "metrics")
     )
-    means = cluster.KMeans(number, n_init=STARTS, random_state=SEED).fit(directions)
+    means = cluster.KMeans(number, n_init=8, random_state=0).fit(directions)
     order = np.argsort(-np.bincount(means.labels_, minlength=number), kind="stable")
     names = np.empty(number, np.int64)
     names[order] = np.arange(1, number + 1)
@@ -180,23 +168,7 @@ def clusters(directions: Vectors, number: int) -> tuple[NDArray[np.int64], float
     return labels, float(metrics.silhouette_score(directions, labels, metric="cosine"))
 
 
-def nearest_to_centre(
-    directions: Vectors,
-    inside: NDArray[np.bool_],
-    sentences: Sequence[Sequence[str]],
-    positions: Sequence[int],
-    examples: int,
-) -> tuple[Occurrence, ...]:
-    """The occurrences of a cluster that are nearest to its centre, the nearest first."""
-    members = np.flatnonzero(inside)
-    cosines = directions[members] @ unit(directions[members].mean(0))
-    nearest = members[np.argsort(-cosines, kind="stable")[:examples]]
-    return tuple(Occurrence(tuple(sentences[n]), int(positions[n])) for n in nearest)
-
-
-def typical_words(
-    sentences: Sequence[Sequence[str]], positions: Sequence[int], inside: NDArray[np.bool_]
-) -> tuple[str, ...]:
+def typical_words(occurrences: Sequence[Occurrence], inside: NDArray[np.bool_]) -> tuple[str, ...]:
     """Words that stand in sentences of a cluster more often than in others.
 
     By the log odds of a sentence to have the word, inside against outside, in units of their
@@ -205,8 +177,8 @@ def typical_words(
     if inside.all():
         return ()
     counts = (Counter[str](), Counter[str]())  # outside, inside
-    for sentence, position, is_inside in zip(sentences, positions, inside, strict=True):
-        others = {word.lower() for word in sentence} - {sentence[position].lower()}
+    for one, is_inside in zip(occurrences, inside, strict=True):
+        others = {word.lower() for word in one.words} - {one.word.lower()}
         counts[int(is_inside)].update(word for word in others if any(map(str.isalpha, word)))
     sizes = int((~inside).sum()), int(inside.sum())
 
@@ -241,16 +213,10 @@ COLOURS = (
 TYPICAL_SHOWN = 4
 
 
-def colour_of(sense: int) -> str:
-    """The colour of a sense, numbered from 1."""
-    return COLOURS[(sense - 1) % len(COLOURS)]
-
-
-def label_of(found: Senses, number: int) -> str:
+def label_of(sense: Sense) -> str:
     """What a sense is called: its number, its size, its most typical words."""
-    sense = found.senses[number - 1]
     typical = f": {', '.join(sense.typical[:TYPICAL_SHOWN])}" if sense.typical else ""
-    return f"{number} ({sense.occurrences:,}){typical}"
+    return f"{sense.number} ({sense.occurrences:,}){typical}"
 
 
 def title_of(found: Senses) -> str:
@@ -261,7 +227,6 @@ def title_of(found: Senses) -> str:
 
 def draw_map(found: Senses, path: str | Path) -> None:
     """Draw the map as a .png or .svg file."""
-    check_picture_name(path)
     figure = new_figure(8, 6, extra="analysis")
     axes = figure.subplots()
     for sense in found.senses:
@@ -270,16 +235,13 @@ def draw_map(found: Senses, path: str | Path) -> None:
             [point.x for point in points],
             [point.y for point in points],
             s=14,
-            color=colour_of(sense.number),
-            label=plain_text(label_of(found, sense.number)),
+            color=COLOURS[(sense.number - 1) % len(COLOURS)],
+            label=plain_text(label_of(sense)),
             alpha=0.7,
             linewidths=0,
         )
-    axes.set_title(plain_text(title_of(found)))
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_xlabel("PCA 1")
-    axes.set_ylabel("PCA 2")
+    axes.set(title=plain_text(title_of(found)), xlabel="PCA 1", ylabel="PCA 2")
+    axes.set(xticks=[], yticks=[])
     axes.legend(fontsize=8, loc="best", framealpha=0.8)
     write_figure(figure, path)
 
@@ -289,30 +251,11 @@ def plain_text(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-STARS, BRACKETS = ("*", "*"), ("[", "]")
+def evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """No more than `most` of some items, from all over them.
 
-
-class Occurrence(NamedTuple):
-    """A word at a position of a sentence."""
-
-    words: tuple[str, ...]
-    position: int
-
-    @property
-    def word(self) -> str:
-        """The word as it stands there."""
-        return self.words[self.position]
-
-    def __str__(self) -> str:
-        return with_mark(self.words, self.position)
-
-
-def with_mark(words: Sequence[str], position: int, marks: tuple[str, str] = STARS) -> str:
-    """A sentence with one word marked; with stars, as a question marks it.
-
-    >>> with_mark(["the", "river", "bank"], 2)
-    'the river *bank*'
+    >>> evenly("abcde", 9), evenly("abcdefghij", 4)
+    (['a', 'b', 'c', 'd', 'e'], ['a', 'c', 'f', 'h'])
     """
-    before, after = words[:position], words[position + 1 :]
-    first, last = marks
-    return " ".join([*before, f"{first}{words[position]}{last}", *after])
+    count = min(len(items), most)
+    return [items[number * len(items) // count] for number in range(count)]

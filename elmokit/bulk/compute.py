@@ -8,101 +8,60 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmokit.config import check_choice, check_size
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.inference.embedder import (
     LONGEST_WHOLE,
     SENTENCES_PER_CARRIED_BATCH,
     Embedder,
-    StateArrays,
-    is_out_of_memory,
     unless_out_of_memory,
 )
 from elmokit.inference.layers import Mix, Pool, Vectors
-from elmokit.system import counted
-from elmokit.text.characters import Sentence, check_sentences
-from elmokit.vectors.items import DType
+from elmokit.jobs.progress import Observer
+from elmokit.model.bilm import BiLMState
+from elmokit.model.lstm import LSTMState
+from elmokit.system import counted, peak_memory
+from elmokit.text.characters import Sentence
+from elmokit.vectors.items import DType, as_finite
 
 UNUSUAL = "unusual: "
 """Begins the names of totals that count unusual words, by kind."""
 
 
-@dataclass(frozen=True)
-class BulkProgress:
-    """How far the work is."""
-
-    sentences: int
-    words: int
-    words_here: int  # without those of the run that this one resumes
-    seconds: float
-    first_position: int  # bytes of the input that were done before
-    position: int  # bytes of the input that are done
-    size: int | None  # bytes of the input in all, where they are known
-    known_words: float  # share of words whose token vectors were remembered
-    written: int = 0  # sentences in the output, once all are computed
-
-    @property
-    def words_per_second(self) -> float:
-        """Since the start of this process."""
-        return self.words_here / self.seconds if self.seconds else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """As the bytes of the input tell; None where they do not."""
-        done = self.position - self.first_position
-        if self.size is None or done <= 0:
-            return None
-        return self.seconds * max(0, self.size - self.position) / done
-
-
-Report = Callable[[BulkProgress], None]
-
-
 class Tally:
-    """Counts what is done of an input, and reports it.
+    """Counts what is done of an input, and tells an observer.
 
     Args:
-        size: Bytes of the input, where they are known.
         totals: What was counted before.
         position: Bytes of the input that were done before.
-        report: Told how far the work is.
-        known_words: Gives the share of words whose token vectors were remembered.
+        observer: Told how far the work is.
+        cached_words: Gives the share of words whose token vectors were in the cache.
     """
 
     def __init__(
         self,
-        size: int | None,
         totals: Mapping[str, int],
         position: int,
-        report: Report | None,
-        known_words: Callable[[], float],
+        observer: Observer,
+        cached_words: Callable[[], float] | None = None,
     ) -> None:
         self.totals = Counter(totals)
         self.words_here = 0
-        self.position = self._first_position = position
+        self.position = position
         self.started = time.perf_counter()
-        self._size = size
-        self._report = report
-        self._known_words = known_words
+        self._observer = observer
+        self._cached_words = cached_words
         self._part = (0, 0)  # words and bytes of the one that is computed
         self._in_part: Counter[str] = Counter()
-
-    def add_before(self, totals: Mapping[str, int], size: int) -> None:
-        """Count a part that was done before."""
-        self.totals.update(totals)
-        self.position += size
-        self._first_position = self.position
 
     def begin_part(self, words: int, size: int) -> None:
         """A part of so many words and bytes is begun."""
         self._part = (words, size)
-        self._in_part.clear()
 
     def end_batch(self, sentences: int, words: int) -> None:
         """Some more sentences of the part are computed."""
@@ -115,26 +74,21 @@ class Tally:
         self.totals.update(totals)
         self.words_here += totals["words"]
         self.position += size
+        self._part = (0, 0)
+        self.tell()
 
-    def tell(self, written: int = 0) -> None:
-        """Report how far the work is."""
-        if self._report is None:
-            return
+    def tell(self) -> None:
+        """Tell the observer how far the work is."""
         words, size = self._part
         share = min(1, self._in_part["words"] / max(1, words))
-        self._report(
-            BulkProgress(
-                sentences=self.totals["sentences"] + self._in_part["sentences"],
-                words=self.totals["words"] + self._in_part["words"],
-                words_here=self.words_here + self._in_part["words"],
-                seconds=time.perf_counter() - self.started,
-                first_position=self._first_position,
-                position=self.position + int(size * share),
-                size=self._size,
-                known_words=self._known_words(),
-                written=written,
-            )
+        seconds = time.perf_counter() - self.started
+        self._observer.metrics(
+            sentences=self.totals["sentences"] + self._in_part["sentences"],
+            words=self.totals["words"] + self._in_part["words"],
+            words_per_second=(self.words_here + self._in_part["words"]) / seconds,
+            **({"cached_words": self._cached_words()} if self._cached_words else {}),
         )
+        self._observer.advance(self.position + int(size * share))
 
 
 @dataclass(frozen=True)
@@ -156,9 +110,7 @@ class Summary:
     already_finished: bool = False  # by an earlier run; only its sentences are counted here
 
     @classmethod
-    def of(
-        cls, output: str | Path, tally: Tally, memory: int | None, *, longest_whole: int
-    ) -> Summary:
+    def of(cls, output: str | Path, tally: Tally, longest_whole: int) -> Summary:
         """From what a run has counted; time and rate are of its last process."""
         seconds = time.perf_counter() - tally.started
         totals = tally.totals
@@ -175,7 +127,7 @@ class Summary:
             },
             seconds=seconds,
             words_per_second=tally.words_here / seconds,
-            peak_memory_bytes=memory,
+            peak_memory_bytes=peak_memory(),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,6 +158,7 @@ class Summary:
 
 Array = NDArray[Any]
 
+STATE_PARTS = ("forward_cells", "forward_outputs", "backward_cells", "backward_outputs")
 NEXT_ROW = "next_row"
 """Name of the row of the next sentence, among the arrays of a state."""
 
@@ -236,8 +189,6 @@ class Computer:
         dtype: DType = "float32",
         longest: int = LONGEST_WHOLE,
     ) -> None:
-        check_choice("dtype", dtype, get_args(DType))
-        check_size("longest", longest)
         self.embedder = embedder
         self.choice = embedder.choose(layers, pool)
         self._move_mix()
@@ -247,13 +198,6 @@ class Computer:
         self._next_row = 0
         self._counts: Counter[str] = Counter()
         self._taken = self._all_counts()
-
-    @property
-    def bytes_per_word(self) -> int:
-        """The most bytes that results take for each word, a sentence's two markers counted too."""
-        values = self.choice.values(self.embedder.config)
-        vector = values * np.dtype(self.dtype).itemsize
-        return vector if self.choice.pool is None else vector // 2
 
     def take_counts(self) -> dict[str, int]:
         """What happened since this was last asked, without what did not.
@@ -271,7 +215,6 @@ class Computer:
 
         Equal sentences share one array.
         """
-        check_sentences(sentences)
         self._note(sentences)
         if self.embedder.state == "carry":
             return self._converted(sentences, self._continue_rows(sentences))
@@ -287,19 +230,28 @@ class Computer:
         self._note(sentences)
         self._counts["duplicates"] += sum(map(bool, sentences))
 
-    def state(self) -> StateArrays | None:
+    def state(self) -> dict[str, Array] | None:
         """What `restore` needs to continue after the sentences so far; None without a state."""
-        carried = self.embedder.carried_state()
-        return None if carried is None else {**carried, NEXT_ROW: np.array(self._next_row)}
+        if self.embedder.carried is None:
+            return None
+        parts = [part.cpu() for direction in self.embedder.carried for part in direction]
+        # NumPy has no bfloat16: widening it loses nothing.
+        widened = [part.float() if part.dtype == torch.bfloat16 else part for part in parts]
+        arrays = [*(part.numpy().copy() for part in widened), np.array(self._next_row)]
+        return dict(zip((*STATE_PARTS, NEXT_ROW), arrays, strict=True))
 
     def restore(self, state: Mapping[str, Array] | None) -> None:
-        """Go on, in state `carry`, after the sentences that another Computer has computed."""
-        self.embedder.restore_state(state)
-        self._next_row = 0 if state is None else int(state[NEXT_ROW])
+        """Resume, in state `carry`, after the sentences that another Computer has computed."""
+        self.embedder.reset_state()
+        self._next_row = 0
+        if state is not None:
+            parts = [torch.tensor(state[name]) for name in STATE_PARTS]
+            self.embedder.carried = BiLMState(LSTMState(*parts[:2]), LSTMState(*parts[2:]))
+            self._next_row = int(state[NEXT_ROW])
 
     def _note(self, sentences: Sequence[Sentence]) -> None:
         """Count what is unusual about sentences, each as often as it occurs."""
-        self.embedder.note_words(sentences)
+        self.embedder.unusual.note_all(sentences)
         if self.choice.by_halves:
             long = sum(len(sentence) > self.longest for sentence in sentences)
             self._counts["long_sentences"] += long
@@ -324,22 +276,18 @@ class Computer:
             )
 
         device = self.embedder.device
-        if device.type != "cpu":
-            vectors = unless_out_of_memory(embed, device)
-            if vectors is not None:
-                return vectors
-            self._move_to_processor(device)
-        try:
-            return embed()
-        except (RuntimeError, MemoryError) as error:
-            if is_out_of_memory(error):
-                raise InputError(
-                    "there is not enough memory for a single sentence; pool its words, "
-                    "split long sentences, or close other programs"
-                ) from error
-            raise
+        vectors = unless_out_of_memory(embed, device)
+        if vectors is None and device.type != "cpu":
+            self._move_to_cpu(device)
+            vectors = unless_out_of_memory(embed, self.embedder.device)
+        if vectors is None:
+            raise InputError(
+                "there is not enough memory for a single sentence; pool its words, "
+                "split long sentences, or close other programs"
+            )
+        return vectors
 
-    def _move_to_processor(self, device: torch.device) -> None:
+    def _move_to_cpu(self, device: torch.device) -> None:
         warnings.warn(
             f"out of memory on {device} even for a single sentence; "
             "the rest is computed on the CPU",
@@ -356,27 +304,13 @@ class Computer:
 
     def _all_counts(self) -> Counter[str]:
         """What has happened so far, in the embedder's other calls too."""
-        unusual = {UNUSUAL + kind: n for kind, n in self.embedder.unusual_words.items()}
+        unusual = {UNUSUAL + kind: n for kind, n in self.embedder.unusual.counts.items()}
         retries = {"out_of_memory": self.embedder.memory_retries}
         return self._counts + Counter(unusual) + Counter(retries)
 
-    def _converted(self, sentences: Sequence[Sentence], vectors: list[Vectors]) -> list[Array]:
-        arrays: list[Array] = [*vectors]
+    def _converted(self, sentences: Sequence[Sentence], arrays: list[Any]) -> list[Array]:
         if self.dtype == "float16":
-            vectors.clear()  # so that each array is let go when it is converted
-            for number, sentence in enumerate(sentences):
-                arrays[number] = as_float16(sentence, arrays[number])
+            for number, sentence in enumerate(sentences):  # in place: each is freed at once
+                place = f"sentence {' '.join(sentence[:8])[:60]!r}"
+                arrays[number] = as_finite(arrays[number], "float16", place)
         return arrays
-
-
-def as_float16(sentence: Sentence, vectors: Vectors) -> NDArray[np.float16]:
-    """The same values with three digits each, if float16 has room for them."""
-    with np.errstate(over="ignore"):
-        half = vectors.astype(np.float16)
-    if np.isinf(half).any():
-        words = " ".join(sentence[:8])
-        raise InputError(
-            f"sentence {words[:60]!r}: has the value {np.abs(vectors).max():.6g}, "
-            "beyond float16's range; use float32"
-        )
-    return half

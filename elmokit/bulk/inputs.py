@@ -21,71 +21,66 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, get_args
 
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.io import text_files as corpus
-from elmokit.io.tables import TABLE_SUFFIXES, ParquetFile, Row, TableFormat, text_rows
+from elmokit.io.tables import TABLE_SUFFIXES, Row, TableFormat, parquet_rows, text_rows
 from elmokit.io.text_files import (
+    OF_EXAMPLES,
     STANDARD_INPUT,
-    TextFile,
+    TEXT_SUFFIXES,
+    TextFormat,
     TextSettings,
-    TextStream,
     compression,
     find_files,
+    read_lines,
+    reading_errors,
+    shown,
     suffix,
 )
 from elmokit.text.tokenizer import sentences_of_text
 
-ROWS_LOOKED_AT = 20
+TEXTS_LOOKED_AT = 20
 RAW_SHARE = 0.25
 # A tokenized text may have Yahoo! or U.S. here and there, but no sentence that ends in one.
 # Anchored where a word begins: tried from each of its letters, a long one would take for ever.
 GLUED = re.compile(r"(?<!\S)(?:\S*[^\W\d_][,!?](?=\s|$)|\S*[^\W\d_]{2}\.(?=\s*$))")
 
 
-class RawTextHint:
-    """Looks at the first texts of an input, and warns once if many of them look raw.
+def warn_of_raw_text(rows: Iterable[tuple[int, Row]], name: str) -> Iterator[tuple[int, Row]]:
+    """The same rows; a warning says so if many of the first texts look raw.
 
-    Args:
-        name: What the warning calls the input.
+    Words in a list, and blank texts, tell nothing.
     """
+    texts, glued = 0, []
+    for number, row in rows:
+        if texts < TEXTS_LOOKED_AT and isinstance(row.value, str) and row.value.strip():
+            texts += 1
+            glued += [found[0] for found in [GLUED.search(row.value)] if found]
+            if texts == TEXTS_LOOKED_AT:
+                _warn_of_glued(glued, texts, name)
+        yield number, row
+    if texts < TEXTS_LOOKED_AT:
+        _warn_of_glued(glued, texts, name)
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._looked_at = 0
-        self._glued: list[str] = []
-        self._decided = False
 
-    def look_at(self, value: str | list[str]) -> None:
-        """Look at one of the first texts; words in a list, and blank texts, tell nothing."""
-        if self._decided or isinstance(value, list) or not value.strip():
-            return
-        self._looked_at += 1
-        found = GLUED.search(value)
-        if found:
-            self._glued.append(found[0])
-        if self._looked_at == ROWS_LOOKED_AT:
-            self.decide()
-
-    def decide(self) -> None:
-        """Warn, unless that was decided before."""
-        if not self._decided and self._glued and len(self._glued) >= self._looked_at * RAW_SHARE:
-            warnings.warn(
-                f"{self._name}: looks like raw text, and {self._glued[0][-40:]!r} is read as one "
-                "word; split it into words with --tokenize, or into sentences too with --split",
-                ElmoWarning,
-                stacklevel=2,
-            )
-        self._decided = True
+def _warn_of_glued(glued: list[str], texts: int, name: str) -> None:
+    if glued and len(glued) >= texts * RAW_SHARE:
+        warnings.warn(
+            f"{name}: looks like raw text, and {glued[0][-40:]!r} is read as one word; split it "
+            "into words with --tokenize, or into sentences too with --split",
+            ElmoWarning,
+            stacklevel=2,
+        )
 
 
 PARQUET = ".parquet"
 TABLES = (*TABLE_SUFFIXES, PARQUET)
-SUFFIXES = (*corpus.SUFFIXES, *TABLES)
+SUFFIXES = (*TEXT_SUFFIXES, *TABLES)
 """The files that are taken from a folder."""
 END_BYTES = 1 << 16
 
@@ -105,60 +100,30 @@ class Record(NamedTuple):
     id: str | int | None = None  # kept from another column
 
 
-class InputSource(Protocol):
-    """One file or stream."""
-
-    path: Path
-
-    @property
-    def position(self) -> int:
-        """Bytes on disk that are read so far."""
-
-    def rows(self, start: int = 1) -> Iterator[Row]:
-        """Its rows from line or row `start` on."""
-
-
-class TextSource:
-    """The rows of a text: its lines, or what a table in it has on them."""
-
-    def __init__(self, text: TextFile, settings: TextSettings, format: TableFormat | None) -> None:
-        self.path = text.path
-        self._text = text
-        self._settings = settings
-        self._format = format
-
-    @property
-    def position(self) -> int:
-        """Bytes on disk that are read so far."""
-        return self._text.position
-
-    def rows(self, start: int = 1) -> Iterator[Row]:
-        """Its rows from line `start` on."""
-        return text_rows(self._text, self._format, self._settings, start)
-
-
 class Input:
     """Records of some files or of a stream; `open_input` makes it."""
 
     def __init__(
-        self, sources: Sequence[InputSource], settings: TextSettings, *, streamed: bool = False
+        self, paths: Sequence[Path], settings: TextSettings, *, streamed: bool = False
     ) -> None:
         self.settings = settings
         self.streamed = streamed
-        self._sources = sources
-        sizes = (0 if streamed else _size(source.path) for source in sources)
-        self._bytes_before = list(accumulate(sizes, initial=0))  # each source, and the end
-        self._reading: int | None = None
+        self._paths = paths
+        sizes = (0 if streamed else path.stat().st_size for path in paths)
+        self._bytes_before = list(accumulate(sizes, initial=0))  # each file, and the end
+        self._position = 0
+        self._is_read = False
 
     @property
     def files(self) -> list[Path]:
         """The files in their order; none for a stream."""
-        return [] if self.streamed else [source.path for source in self._sources]
+        return [] if self.streamed else list(self._paths)
 
     def split_by(self, tokenizer: str) -> Input:
         """The same input, its raw text split by another tokenizer; not to be read by both."""
-        settings = replace(self.settings, tokenizer=tokenizer)
-        return Input(self._sources, settings, streamed=self.streamed)
+        other = copy(self)
+        other.settings = replace(self.settings, tokenizer=tokenizer)
+        return other
 
     def records(
         self, start: RecordPlace | None = None, *, hint_at_raw: bool = True
@@ -169,18 +134,19 @@ class Input:
         it, give it again from its beginning. If text that is read as tokenized looks raw, a warning
         says so, unless it is not wanted.
         """
+        if self.streamed and self._is_read:
+            raise InputError(f"{self._name}: can be read only once; save it in a file first")
+        self._is_read = True
         found = start is not None
-        hint = RawTextHint(self._name) if hint_at_raw and not (found or self.settings.raw) else None
-        for number, row in self._rows(start or RecordPlace(0, 1)):
-            if hint is not None:
-                hint.look_at(row.value)
+        rows = self._rows(start or RecordPlace(0, 1))
+        if hint_at_raw and not (found or self.settings.raw):
+            rows = warn_of_raw_text(rows, self._name)
+        for number, row in rows:
             for words in self._sentences(row.value):
                 found = True
                 yield Record(words, RecordPlace(number, row.line), row.id)
         if not found:
             raise InputError(f"{self._name}: holds no sentence; name a file that has some")
-        if hint is not None:
-            hint.decide()
 
     def identity(self) -> dict[str, Any]:
         """What tells these inputs, read in this way, from others; plain values for JSON.
@@ -192,37 +158,51 @@ class Input:
         """
         inputs = [{"name": str(path), **fingerprint(path)} for path in self.files]
         if self.streamed:
-            inputs = [{"name": str(source.path)} for source in self._sources]
+            inputs = [{"name": self._name}]
         return {"inputs": inputs, "settings": self.settings.to_dict()}
 
     @property
     def _name(self) -> str:
-        return str(self._sources[0].path) if len(self._sources) == 1 else "the input"
+        return self.name_of(RecordPlace(0, 1)) if len(self._paths) == 1 else "the input"
 
     def name_of(self, place: RecordPlace) -> str:
         """The file, or the stream, that a record comes from."""
-        return str(self._sources[place.file].path)
+        return str(shown(self._paths[place.file]))
 
     def position(self) -> tuple[int, int | None]:
         """Bytes read so far, on disk, and bytes in all: None for a stream."""
-        total = None if self.streamed else self._bytes_before[-1]
-        if self._reading is None:
-            return 0, total
-        return self._bytes_before[self._reading] + self._sources[self._reading].position, total
+        return self._position, None if self.streamed else self._bytes_before[-1]
 
     def _rows(self, start: RecordPlace) -> Iterator[tuple[int, Row]]:
         """The rows at `start` and after it, each with the number of its file."""
-        for number, source in enumerate(self._sources):
-            if number >= start.file:
-                self._reading = number
-                for row in source.rows(start.line if number == start.file else 1):
-                    yield number, row
+        for number in range(start.file, len(self._paths)):
+            first = start.line if number == start.file else 1
+            for row in _rows_of(self._paths[number], self.settings, self.streamed, first):
+                self._position = self._bytes_before[number] + row.position
+                yield number, row
+        if not self.streamed:
+            self._position = self._bytes_before[-1]
 
     def _sentences(self, value: str | list[str]) -> Iterable[list[str]]:
         """The words of each sentence of a row."""
         if isinstance(value, list):
             return [value] if value or not self.settings.split else []
         return sentences_of_text(value, self.settings)
+
+
+def input_of(
+    source: Input | str | Path | Sequence[str | Path], tokenizer: str, choices: dict[str, Any]
+) -> Input:
+    """What to read: an input as it is, or files by their names, raw text split by a tokenizer.
+
+    How to read files are fields of `TextSettings` among `choices`; they are taken out of it.
+    """
+    if isinstance(source, Input):
+        return source
+    known = {field.name for field in fields(TextSettings)} & choices.keys()
+    settings = TextSettings(**({"tokenizer": tokenizer} | {n: choices.pop(n) for n in known}))
+    names = [source] if isinstance(source, str | Path) else source
+    return open_input([str(name) for name in names], settings)
 
 
 def open_input(names: Sequence[str], settings: TextSettings) -> Input:
@@ -237,29 +217,27 @@ def open_input(names: Sequence[str], settings: TextSettings) -> Input:
             name a column. No file is read twice.
         settings: How to read them.
     """
-    if isinstance(names, str):
-        raise InputError(f"expected a list of inputs, got {names!r}; put it into a list")
+    for name in OF_EXAMPLES:
+        if getattr(settings, name) != getattr(TextSettings, name):
+            raise InputError(f"{name}: is for labelled examples of tasks alone; leave it out")
     streams = [name for name in names if _is_stream(name)]
-    if streams:
-        if len(names) > 1:
-            raise InputError(f"{streams[0]}: is a stream; give it alone, or only files")
-        return Input([_stream(streams[0], settings)], settings, streamed=True)
-    sources = [_source(path, settings) for path in find_files(names, SUFFIXES)]
-    for source in sources:
-        next(source.rows(), None)
-    return Input(sources, settings)
+    if streams and len(names) > 1:
+        raise InputError(f"{streams[0]}: is a stream; give it alone, or only files")
+    paths = [Path(name) for name in streams] or find_files(names, SUFFIXES)
+    for path in paths:
+        rows = _rows_of(path, settings, streamed=bool(streams))
+        if not streams:
+            next(rows, None)
+    return Input(paths, settings, streamed=bool(streams))
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
     """What changes with a file's contents and takes no time to read."""
-    try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            digest = hashlib.sha256(file.read(END_BYTES))
-            file.seek(max(0, status.st_size - END_BYTES))
-            digest.update(file.read(END_BYTES))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    with reading_errors(path, "text"), open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        digest = hashlib.sha256(file.read(END_BYTES))
+        file.seek(max(0, status.st_size - END_BYTES))
+        digest.update(file.read(END_BYTES))
     return {
         "bytes": status.st_size,
         "modified": status.st_mtime_ns,
@@ -267,30 +245,36 @@ def fingerprint(path: Path) -> dict[str, Any]:
     }
 
 
-def _source(path: Path, settings: TextSettings) -> InputSource:
+def _rows_of(path: Path, settings: TextSettings, streamed: bool, start: int = 1) -> Iterator[Row]:
+    """The rows of a file or a stream from line `start` on; nothing is opened before the first."""
     kind = f".{settings.format}" if settings.format else suffix(path)
+    if streamed and not settings.format:
+        kind = ".jsonl" if settings.has_columns else ".txt"
     if kind == PARQUET:
+        if streamed:
+            raise InputError(
+                f"{shown(path)}: is a stream, which Parquet cannot be; save it in a file"
+            )
         if compressed := compression(path):
             raise InputError(f"{path}: a Parquet file inside a .{compressed} file; decompress it")
-        return ParquetFile(path, settings)
-    text = TextFile(path, settings.errors, settings.encoding)
-    return TextSource(text, settings, _table_format(kind, path, settings))
-
-
-def _stream(name: str, settings: TextSettings) -> InputSource:
-    text = TextStream(name, settings.errors, settings.encoding)
-    if settings.format == "parquet":
-        raise InputError(f"{text.path}: is a stream, which Parquet cannot be; save it in a file")
-    kind = settings.format or ("jsonl" if settings.has_columns else "text")
-    return TextSource(text, settings, _table_format(f".{kind}", text.path, settings))
+        return parquet_rows(path, settings, start)
+    format = _table_format(kind, path, settings)
+    if format is not None:
+        return text_rows(
+            read_lines(path, settings.encoding, settings.errors), format, settings, start
+        )
+    lines = read_lines(path, settings.encoding, settings.errors, start)
+    return (Row(line.number, line.text, position=line.position) for line in lines)
 
 
 def _table_format(kind: str, path: Path, settings: TextSettings) -> TableFormat | None:
     """What a table is; None for plain text, which has no columns to ask for."""
+    if settings.format not in (None, *get_args(TextFormat)):
+        raise InputError(f"{shown(path)}: is read as {settings.format!r}, which is for tasks alone")
     if kind not in TABLE_SUFFIXES and settings.has_columns:
         raise InputError(
-            f"{path}: is plain text, which has no columns; ask for none (--text-column, --keep), "
-            f"name a table ({', '.join(TABLES)}), or say what it is (--format)"
+            f"{shown(path)}: is plain text, which has no columns; ask for none (--text-column, "
+            f"--keep), name a table ({', '.join(TABLES)}), or say what it is (--format)"
         )
     return TABLE_SUFFIXES.get(kind)
 
@@ -301,10 +285,3 @@ def _is_stream(name: str) -> bool:
         return True
     # Unlike those of `Path`, they say no where a name is too long or a folder not to be searched.
     return os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error

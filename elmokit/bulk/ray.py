@@ -11,39 +11,30 @@ Ray gives to others; a run that is cut short resumes with the parts that are mis
 from __future__ import annotations
 
 import copy
-import importlib
 import json
 import logging
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from elmokit import errors
-from elmokit.bulk.compute import Computer, Report, Summary, Tally
+from elmokit.bulk.compute import Computer, Summary, Tally
 from elmokit.bulk.inputs import Input, RecordPlace, open_input
-from elmokit.bulk.pipeline import (
-    EmbeddingJob,
-    End,
-    Finished,
-    Part,
-    SentenceParts,
-    cut,
-    name_of_part,
-    tokens_per_part,
-    totals_of,
-)
+from elmokit.bulk.parts import ID_KINDS, NO_IDS, End, Finished, Part, PartStore, cut, name_of_part
+from elmokit.bulk.pipeline import EmbeddingJob, tokens_per_part, totals_of
 from elmokit.errors import ElmoError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Mix
 from elmokit.io.text_files import TextSettings
-from elmokit.system import peak_memory
+from elmokit.jobs.progress import Observer
+from elmokit.system import import_extra
 from elmokit.vectors.items import VectorSettings
 
 BYTES_PER_SHARD = 64 << 20
@@ -57,17 +48,71 @@ SECONDS_FOR_STORAGE = 60
 SECONDS_FOR_PORT = 20
 LOST_STARTS = 8
 """So many workers in a row may be lost while they start, before a run is given up."""
+FROM_ITS_START = Finished(end=End(RecordPlace(0, 1), 0))
+"""Of a shard, which unlike an input may be without a sentence."""
+
+Message = dict[str, Any]
+"""What machines tell each other; plain values for JSON."""
+
+
+def embed_with_ray(
+    embedder: Embedder,
+    source: Input,
+    output: str | Path,
+    settings: VectorSettings | None = None,
+    *,
+    address: str | None = None,
+    resume: bool = False,
+    force: bool = False,
+    observer: Observer | None = None,
+    quiet: bool = False,
+) -> Summary:
+    """Embed every sentence of an input into a file of vectors, on a Ray cluster.
+
+    All its machines must have this package, and must have the files of the input and the folder of
+    the output under the same names; every worker gets a copy of the model. The arguments are those
+    of `embed_files`; `address` is that of the cluster, None for the one that Ray finds, or else
+    starts on this machine. With `quiet` Ray shows nothing but errors. Its own progress is shown
+    only where there is no `observer` either: two would write over each other on a terminal.
+    """
+    ray = import_ray()
+    check_spreadable(embedder, source)
+    engine = {"engine": "ray"}  # threads are each worker's own
+    job = EmbeddingJob(embedder, source, output, settings or VectorSettings(), engine)
+    bars, observer = observer is None and not quiet, observer or Observer()
+    # The cluster first: where there is none, no part of a run before is removed.
+    with connected(ray, address, quiet), job.folder.claimed():
+        if before := job.begin(resume=resume, force=force):
+            return before
+        done = [job.parts.object(name) for name in job.parts.names()]
+        totals = sum((Counter(record["totals"]) for record in done), Counter())
+        tally = Tally(totals, sum(record["bytes"] for record in done), observer)
+        stage = observer.stage("embedding", "byte", source.position()[1], tally.position)
+        try:
+            with logging_less(quiet), stage:
+                compute_missing(ray, job, tally, bars, done)
+        except ray.exceptions.RayError as error:
+            hint = job.folder.resume_hint()
+            raise ElmoError(f"Ray gave up ({last_line(error)}); {hint}") from error
+        job.publish(tally.totals["sentences"], observer)
+    return Summary.of(output, tally, job.computer.longest)
 
 
 def import_ray() -> Any:
     """The library for many machines, which is an extra."""
-    try:
-        importlib.import_module("ray.data")
-        return importlib.import_module("ray")
-    except ImportError:
+    import_extra("ray.data", "ray")
+    return import_extra("ray", "ray")
+
+
+def check_spreadable(embedder: Embedder, source: Input) -> None:
+    """Raise for what only one machine can do."""
+    if embedder.state == "carry":
         raise InputError(
-            "the engine ray needs one more library: pip install 'elmokit[ray]'"
-        ) from None
+            "state 'carry' reads each sentence after another one, so it cannot be spread over "
+            "machines; use state zero or warm, or the local engine"
+        )
+    if source.streamed:
+        raise InputError("a stream cannot be read by other machines; save it in a file first")
 
 
 @contextmanager
@@ -97,6 +142,18 @@ def connected(ray: Any, address: str | None, quiet: bool) -> Iterator[None]:
         ray.shutdown()
 
 
+@contextmanager
+def logging_less(quiet: bool) -> Iterator[None]:
+    """Have Ray Data log warnings, or errors alone, for a while."""
+    log = logging.getLogger("ray.data")
+    before = log.level
+    log.setLevel(logging.ERROR if quiet else logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
 def try_port(address: str) -> None:
     """Fail at once where nobody listens: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
@@ -104,56 +161,10 @@ def try_port(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), SECONDS_FOR_PORT).close()
 
 
-@contextmanager
-def data_settings(ray: Any, *, quiet: bool, progress: bool) -> Iterator[None]:
-    """Set for a while how Ray Data works, as far as its version has the setting.
-
-    Args:
-        ray: The library.
-        quiet: Let it show nothing but errors.
-        progress: Let it show bars and notes of its own; else only warnings, unless it is quiet.
-    """
-    context = ray.data.DataContext.get_current()
-    bars = progress and not quiet
-    wanted = {
-        "target_max_block_size": 1,  # each part by itself, so that all workers get some
-        "enable_progress_bars": bars,
-        "max_consecutive_actor_init_deaths": LOST_STARTS,
-    }
-    before = {name: getattr(context, name) for name in wanted if hasattr(context, name)}
-    # The second warns that there are no bars.
-    logs = [logging.getLogger(name) for name in ("ray.data", "ray.data._internal.progress")]
-    levels = [log.level for log in logs]
-    try:
-        for name in before:
-            setattr(context, name, wanted[name])
-        if not bars:
-            logs[0].setLevel(logging.ERROR if quiet else logging.WARNING)
-            logs[1].setLevel(logging.ERROR)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(context, name, value)
-        for log, level in zip(logs, levels, strict=True):
-            log.setLevel(level)
-
-
-def worker_count(ray: Any, resource: str) -> int:
-    """How many workers the cluster has room for."""
-    count = int(ray.cluster_resources().get(resource, 0))
-    if not count:
-        raise InputError(f"the Ray cluster has no {resource}; add machines that have one")
-    return count
-
-
 def last_line(error: BaseException) -> str:
     """The last line of a message: where it has a trace, what went wrong is at its end."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:200] if lines else type(error).__name__
-
-
-Message = dict[str, Any]
-"""What machines tell each other; plain values for JSON."""
 
 
 def with_failure(messages: Iterable[Message]) -> Iterator[Message]:
@@ -168,32 +179,22 @@ def with_failure(messages: Iterable[Message]) -> Iterator[Message]:
         yield {"failure": kind.__name__, "why": str(error)}
 
 
-def checked(message: Message) -> Message:
-    """A message that is not a failure; raise the error that happened elsewhere."""
-    if "failure" in message:
-        raise getattr(errors, message["failure"])(message["why"])
-    return message
+def not_here(what: str) -> str:
+    """What to tell of a file that this machine does not see."""
+    return (
+        f"is not there on {socket.gethostname()}; put the {what} on storage that all machines share"
+    )
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Some files of an input.
+class Shard(NamedTuple):
+    """Some files of an input."""
 
-    Attributes:
-        number: Its place among the shards.
-        files: Their full names, in order.
-        settings: How to read them.
-        tokens: How many tokens a part has, about.
-        finished: The parts that were done before the run, from the first on.
-        done: The names of all that were. Ray reads a shard again where its reader is lost, and
-            needs the same messages then, whatever has been stored since.
-    """
-
-    number: int
-    files: tuple[str, ...]
+    number: int  # its place among the shards
+    files: tuple[str, ...]  # their full names, in order
     settings: TextSettings
-    tokens: int
-    finished: Finished
+    tokens: int  # that a part has, about
+    # The names of the parts that were done before the run. Ray reads a shard again where its reader
+    # is lost, and needs the same messages then, whatever has been stored since.
     done: frozenset[str]
 
     def messages(self) -> Iterator[Message]:
@@ -201,16 +202,16 @@ class Shard:
         for name in self.files:
             if not os.path.exists(name):
                 raise InputError(f"{name}: {not_here('input')}")
-        count = self.finished.parts
+        count = 0
         source = open_input(self.files, self.settings)
-        for part in cut(source, self.finished, self.tokens, self.number):
-            if part.name not in self.done:
+        for part in cut(source, FROM_ITS_START, self.tokens, self.number):
+            if name_of_part(part.shard, part.number) not in self.done:
                 yield part._asdict()
             count += 1
         yield {"shard": self.number, "parts": count}
 
 
-def shards_of(source: Input, tokens: int, parts: SentenceParts) -> list[Shard]:
+def shards_of(source: Input, tokens: int, parts: PartStore) -> list[Shard]:
     """The files of an input in groups of at least `BYTES_PER_SHARD`; no file is divided."""
     done = frozenset(parts.names())
     groups: list[list[str]] = []
@@ -222,42 +223,20 @@ def shards_of(source: Input, tokens: int, parts: SentenceParts) -> list[Shard]:
         groups[-1].append(os.path.abspath(path))
         room -= path.stat().st_size
     return [
-        Shard(number, tuple(group), source.settings, tokens, finished_of(parts, number), done)
+        Shard(number, tuple(group), source.settings, tokens, done)
         for number, group in enumerate(groups)
     ]
-
-
-def finished_of(parts: SentenceParts, shard: int) -> Finished:
-    """What is finished of a shard, which unlike an input may be without a sentence."""
-    finished = parts.finished(shard)
-    return finished if finished.parts else Finished(end=End(RecordPlace(0, 1), 0), totals={})
-
-
-def not_here(what: str) -> str:
-    """What to tell of a file that this machine does not see."""
-    return (
-        f"is not there on {socket.gethostname()}; put the {what} on storage that all machines share"
-    )
 
 
 class Worker:
     """Computes parts and stores them: what Ray makes an actor of.
 
-    Args:
-        model: The embedder and its layers that are wanted, or where Ray has them.
-        settings: What to make of each sentence.
-        parts: Where they are stored.
-        device: Where to compute.
+    `model` is the embedder and its layers that are wanted, or where Ray has them.
     """
 
-    def __init__(
-        self, model: Any, settings: VectorSettings, parts: SentenceParts, device: str
-    ) -> None:
-        self.machine = ""
+    def __init__(self, model: Any, settings: VectorSettings, parts: PartStore, device: str) -> None:
         if not isinstance(model, tuple):
-            ray = import_ray()
-            model = ray.get(model)
-            self.machine = ray.get_runtime_context().get_node_id()
+            model = import_ray().get(model)
             if device == "cpu":
                 torch.set_num_threads(1)  # there is a worker for every CPU
         embedder, layers = model
@@ -273,25 +252,78 @@ class Worker:
         return {"message": json.dumps(message)}
 
     def store(self, part: Part) -> Message:
-        """Compute and store a part; give its record, and how this worker does.
+        """Compute and store a part; give its record.
 
         A part that is there was stored by a machine that was lost before it could tell.
         """
         if not self.parts.folder.is_dir():  # it is not made here, where nobody would look for it
             raise InputError(f"{self.parts.folder}: {not_here('output')}")
-        if self.parts.has(part.name):
-            record = self.parts.object(part.name)
-        else:
-            arrays = self.computer.compute(part.sentences)
-            totals = totals_of(part, self.computer)
-            record = self.parts.add(part, arrays, totals, machine=self.machine)
-        known = self.computer.embedder.cache_hit_rate
-        return {"record": record, "known_words": known, "memory": peak_memory()}
+        name = name_of_part(part.shard, part.number)
+        if self.parts.has(name):
+            return self.parts.object(name)
+        arrays = self.computer.compute(part.sentences)
+        return self.parts.add(part, arrays, totals_of(part, self.computer))
 
 
-def results(
-    ray: Any, shards: Sequence[Shard], model: tuple[Embedder, str | Mix], job: EmbeddingJob
-) -> Generator[Message]:
+def compute_missing(
+    ray: Any, job: EmbeddingJob, tally: Tally, bars: bool, done: Sequence[Message]
+) -> None:
+    """Have the workers compute every part that is not there; raise what failed there.
+
+    `done` are the records of those that are.
+    """
+    shards = shards_of(job.source, tokens_per_part(job.computer), job.parts)
+    files: dict[str, str] = {}  # one for each kind of ids
+    for record in done:
+        check_kind_of_ids(record, shards, files)
+    counts: dict[int, int] = {}  # how many parts each shard has
+    # Closed at once where an error ends it, so that the workers are free for others.
+    with closing(results(ray, shards, job, bars)) as messages:
+        for message in messages:
+            if "failure" in message:
+                raise getattr(errors, message["failure"])(message["why"])
+            if "parts" in message:
+                counts[message["shard"]] = message["parts"]
+            else:
+                wait_for(name_of_part(message["shard"], message["number"]), job.parts)
+                check_kind_of_ids(message, shards, files)
+                tally.end_part(message["totals"], message["bytes"])
+    expected = {name_of_part(shard, n) for shard, count in counts.items() for n in range(count)}
+    missing = sorted(expected.symmetric_difference(job.parts.names()))
+    if missing or len(counts) != len(shards):
+        raise ElmoError(
+            f"{job.parts.folder}: {missing[0] if missing else 'the end of a shard'} did not "
+            "arrive; run the same command with --resume"
+        )
+    if not expected:
+        raise InputError("the input: holds no sentence; name a file that has some")
+
+
+def check_kind_of_ids(record: Message, shards: Sequence[Shard], files: dict[str, str]) -> None:
+    """Raise where ids of a part are of another kind than those before.
+
+    `files` has a file for each kind so far. Within a shard its reader has compared them.
+    """
+    if record["ids"] != NO_IDS:
+        files.setdefault(record["ids"], shards[record["shard"]].files[record["end"][0][0]])
+    if len(files) > 1:
+        (first, first_file), (other, other_file) = files.items()
+        raise InputError(
+            f"{other_file}: an id is {ID_KINDS[other]}, in {first_file} {ID_KINDS[first]}; let the "
+            "column hold one kind"
+        )
+
+
+def wait_for(name: str, parts: PartStore) -> None:
+    """Wait until this machine, too, sees a part that another has stored."""
+    end = time.monotonic() + SECONDS_FOR_STORAGE
+    while not parts.has(name):
+        if time.monotonic() > end:
+            raise InputError(f"{parts.folder / name}: {not_here('output')}")
+        time.sleep(1)
+
+
+def results(ray: Any, shards: Sequence[Shard], job: EmbeddingJob, bars: bool) -> Generator[Message]:
     """Read, compute and store all shards on the cluster; give what is told of every part."""
     device = job.embedder.device.type
     workers = worker_count(ray, "GPU" if device == "cuda" else "CPU")
@@ -303,6 +335,9 @@ def results(
     rows = ray.data.from_items(
         [{"shard": shard.number} for shard in shards], override_num_blocks=len(shards)
     )
+    rows.context.target_max_block_size = 1  # each part by itself, so that all workers get some
+    rows.context.enable_progress_bars = bars
+    rows.context.max_consecutive_actor_init_deaths = LOST_STARTS
     # A reader mostly waits, so it takes no CPU from a worker. It also keeps Ray from making one
     # step of reading and computing, in which one worker would have a whole shard to itself.
     readers = ray.data.TaskPoolStrategy(size=1 + workers // WORKERS_PER_READER)
@@ -311,7 +346,7 @@ def results(
         min_size=1, max_size=workers, max_tasks_in_flight_per_actor=PARTS_PER_WORKER
     )
     # Sent, not loaded there: the model's folder may be on this machine alone.
-    arguments = {"model": ray.put(model), "settings": job.settings, "parts": job.parts}
+    arguments = {"model": ray.put(on_cpu(job)), "settings": job.settings, "parts": job.parts}
     stored = rows.flat_map(read, compute=readers, num_cpus=0).map(
         Worker,
         fn_constructor_kwargs=arguments | {"device": device},
@@ -323,158 +358,19 @@ def results(
         yield json.loads(row["message"])
 
 
-def on_cpu(embedder: Embedder, layers: str | Mix) -> tuple[Embedder, str | Mix]:
-    """The model and its mix, or copies of them, as every machine can load them."""
-    if embedder.device.type != "cpu":
-        embedder, layers = copy.deepcopy((embedder, layers))
-        embedder.bilm.to("cpu")
-        if not isinstance(layers, str):
-            layers.to("cpu")
+def worker_count(ray: Any, resource: str) -> int:
+    """How many workers the cluster has room for."""
+    count = int(ray.cluster_resources().get(resource, 0))
+    if not count:
+        raise InputError(f"the Ray cluster has no {resource}; add machines that have one")
+    return count
+
+
+def on_cpu(job: EmbeddingJob) -> tuple[Embedder, str | Mix]:
+    """Copies of the model and its mix that every machine can load."""
+    choice = job.computer.choice
+    embedder, layers = copy.deepcopy((job.embedder, choice.mix or choice.name))
+    embedder.bilm.to("cpu")
+    if not isinstance(layers, str):
+        layers.to("cpu")
     return embedder, layers
-
-
-class Collector:
-    """Collects the parts that Ray's workers report.
-
-    Args:
-        parts: Where they are stored.
-        size: Bytes of the input.
-        report: Told how far the work is.
-    """
-
-    def __init__(self, parts: SentenceParts, size: int | None, report: Report | None) -> None:
-        self.parts = parts
-        self.memory = peak_memory()
-        self.tally = Tally(size, {}, 0, report, lambda: self._known_words)
-        self._known_words = 0.0
-        self._ids: Message | None = None  # the record of a part that has some
-        self._parts_of_shards: dict[int, int] = {}
-        for name in parts.names():
-            record = parts.object(name)
-            self._check_ids(record)
-            self.tally.add_before(record["totals"], record["bytes"])
-
-    def take(self, message: Message) -> None:
-        """Take what is told of a part, or of a shard that is read."""
-        if "parts" in checked(message):
-            self._parts_of_shards[message["shard"]] = message["parts"]
-            return
-        record = message["record"]
-        self._wait_for(name_of_part(record["shard"], record["number"]))
-        self._check_ids(record)
-        self.memory = max(self.memory or 0, message["memory"] or 0) or None
-        self._known_words = message["known_words"]
-        self.tally.end_part(record["totals"], record["bytes"])
-        self.tally.tell()
-
-    def check_complete(self, shards: int) -> None:
-        """Raise where a part of so many shards is missing, or where there is none at all."""
-        expected = [
-            name_of_part(shard, number)
-            for shard, count in self._parts_of_shards.items()
-            for number in range(count)
-        ]
-        missing = sorted(set(expected).symmetric_difference(self.parts.names()))
-        if missing or len(self._parts_of_shards) != shards:
-            what = missing[0] if missing else "the end of a shard"
-            raise ElmoError(
-                f"{self.parts.folder}: {what} did not arrive; run the same command with --resume"
-            )
-        if not expected:
-            raise InputError("the input: holds no sentence; name a file that has some")
-
-    def _wait_for(self, name: str) -> None:
-        """Wait until this machine, too, sees a part that another has stored."""
-        end = time.monotonic() + SECONDS_FOR_STORAGE
-        while not self.parts.has(name):
-            if time.monotonic() > end:
-                raise InputError(f"{self.parts.folder / name}: {not_here('output')}")
-            time.sleep(1)
-
-    def _check_ids(self, record: Message) -> None:
-        if record["ids"] == "NoneType":  # which any of them may be
-            return
-        first = self._ids = self._ids or record
-        if record["ids"] != first["ids"]:
-            names = [name_of_part(each["shard"], each["number"]) for each in (record, first)]
-            raise InputError(
-                f"{names[0]}: has ids of kind {record['ids']}, {names[1]} of kind {first['ids']}; "
-                "let the column that is kept hold one kind"
-            )
-
-
-def embed_with_ray(
-    embedder: Embedder,
-    source: Input,
-    output: str | Path,
-    settings: VectorSettings | None = None,
-    *,
-    address: str | None = None,
-    resume: bool = False,
-    force: bool = False,
-    report: Report | None = None,
-    quiet: bool = False,
-) -> Summary:
-    """Embed every sentence of an input into a file of vectors, on a Ray cluster.
-
-    All its machines must have this package, and must have the files of the input and the folder of
-    the output under the same names.
-
-    Args:
-        embedder: The model; every worker gets a copy.
-        source: The sentences; `bulk.inputs.open_input` makes it.
-        output: The file. It appears when it is complete; until then, what is done is beside it.
-        settings: What to make of each sentence.
-        address: Of the cluster; None for the one that Ray finds, or else starts on this machine.
-        resume: Resume a run of the same input, model and settings that was cut short.
-        force: Replace the output, or what is left of another run.
-        report: Told how far the work is, after every part.
-        quiet: Let Ray show nothing but errors. Its own progress is shown only where there is no
-            `report` either: two would write over each other on a terminal.
-    """
-    ray = import_ray()
-    check_spreadable(embedder, source)
-    settings = settings or VectorSettings()
-    engine = {"engine": "ray"}  # threads are each worker's own
-    job = EmbeddingJob(
-        embedder, source, output, settings, resume=resume, force=force, engine=engine
-    )
-    if before := job.finished_before():
-        return before
-    try:
-        with (
-            connected(ray, address, quiet),
-            data_settings(ray, quiet=quiet, progress=report is None),
-            job.folder.claimed(),
-        ):
-            job.begin()
-            collector = Collector(job.parts, source.position()[1], report)
-            compute_missing(ray, job, collector)
-            job.publish(collector.tally)
-    except ray.exceptions.RayError as error:
-        hint = job.folder.resume_hint()
-        raise ElmoError(f"Ray gave up ({last_line(error)}); {hint}") from error
-    longest = job.computer.longest
-    return Summary.of(output, collector.tally, collector.memory, longest_whole=longest)
-
-
-def compute_missing(ray: Any, job: EmbeddingJob, collector: Collector) -> None:
-    """Have the workers compute every part that is not there."""
-    shards = shards_of(job.source, tokens_per_part(job.computer), job.parts)
-    model = on_cpu(job.embedder, job.computer.choice.mix or job.computer.choice.name)
-    # Closed at once where an error ends it, so that the workers are free for others.
-    with closing(results(ray, shards, model, job)) as messages:
-        for message in messages:
-            collector.take(message)
-    collector.check_complete(len(shards))
-
-
-def check_spreadable(embedder: Embedder, source: Input) -> None:
-    """Raise for what only one machine can do."""
-    if embedder.state == "carry":
-        raise InputError(
-            "state 'carry' reads each sentence after another one, so it cannot be spread over "
-            "machines; use state zero or warm, or the local engine"
-        )
-    if source.streamed:
-        raise InputError("a stream cannot be read by other machines; save it in a file first")

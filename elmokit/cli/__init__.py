@@ -1,6 +1,6 @@
 """The `elmo` command: parse flags, call one library function, print.
 
-Nothing here imports torch before a command runs, so that `--help` answers at once.
+A command is imported when it runs, and torch when it computes, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -8,31 +8,70 @@ from __future__ import annotations
 import signal
 import sys
 import warnings
+from importlib import import_module
 from types import FrameType
-from typing import TextIO
+from typing import Any
 
 import click
 
 from elmokit import __version__
-from elmokit.cli.analysis import compare, senses
-from elmokit.cli.embed import embed
-from elmokit.cli.models import convert, download, info
-from elmokit.cli.neighbours import neighbours
-from elmokit.cli.options import EitherSpelling
-from elmokit.cli.pretrain import finetune, pretrain, vocabulary
-from elmokit.cli.probe import probe
-from elmokit.cli.serve import serve
-from elmokit.cli.static import static
-from elmokit.cli.task import task
-from elmokit.cli.words import perplexity, predict, score
 from elmokit.errors import ElmoError, ElmoWarning, StoppedError
-from elmokit.system import wait_briefly
 
+COMMANDS = {
+    "compare": ("analysis", "Compare a word in several sentences, or all words of some."),
+    "convert": ("models", "Convert between a model folder and AllenNLP's files."),
+    "download": ("models", "Fetch a published model once; without NAME, list them."),
+    "embed": ("embed", "Turn text of any size into a file of vectors."),
+    "finetune": ("pretrain", "Train a model on for a domain, and say what it has gained."),
+    "info": ("models", "Say what a model is: its shape, its size, where it is."),
+    "neighbours": ("neighbours", "Find the words in context nearest to a word in its sentence."),
+    "perplexity": ("words", "Say how well a model predicts a text: the lower the better."),
+    "predict": ("words", "Predict the next word of SENTENCE, or the one missing at ___."),
+    "pretrain": ("pretrain", "Train a bidirectional language model on text of your own."),
+    "probe": ("probe", "What each layer knows of words, and each direction of grammar."),
+    "score": ("words", "Print the log probability of each sentence of a file."),
+    "senses": ("analysis", "Part the occurrences of WORD in INDEX: one cluster a sense."),
+    "serve": ("serve", "Serve vectors over HTTP, and show the explorer page."),
+    "static": ("static", "Static vectors: one for a word, whatever it means."),
+    "task": ("task", "Train a task network on ELMo's vectors; measure it, and ask it."),
+    "vocabulary": ("pretrain", "Count the words of CORPUS, and write those to predict."),
+}
+"""The module of each command, which is imported when it runs, and how its help begins."""
+AMERICAN = {"neighbors": "neighbours"}
 TRAINING = ("pretrain", "finetune")
 """Long runs whose threads, where the cores are theirs alone, had better not sleep (docs/log.md)."""
 
 
-@click.group(cls=EitherSpelling, context_settings={"help_option_names": ["-h", "--help"]})
+class EitherSpelling(click.Group):
+    """A group of commands that go by their American names too; help shows ours."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name in either spelling."""
+        return super().get_command(ctx, AMERICAN.get(cmd_name, cmd_name))
+
+
+class LazyCommands(EitherSpelling):
+    """The commands of `COMMANDS`, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name in either spelling."""
+        name = AMERICAN.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"{__name__}.{COMMANDS[name][0]}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show how the help of each command begins, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="elmo")
 @click.pass_context
 def elmo(context: click.Context) -> None:
@@ -47,16 +86,10 @@ def elmo(context: click.Context) -> None:
     The model is the bundled one of English; --model names another: a model folder, or the two files
     of an AllenNLP model, OPTIONS WEIGHTS.
     """
+    from elmokit.system import wait_briefly
+
     if context.invoked_subcommand not in TRAINING:
         wait_briefly()
-
-
-COMMANDS = (
-    compare, convert, download, embed, finetune, info, neighbours, perplexity, predict, pretrain,
-    probe, score, senses, serve, static, task, vocabulary,
-)  # fmt: skip
-for command in COMMANDS:
-    elmo.add_command(command)
 
 
 def main() -> None:
@@ -83,18 +116,14 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 
 def say(message: str) -> None:
-    """One line on stderr; on a terminal over that of a progress that is still open."""
-    line = f"elmo: {message}"
-    click.echo(f"\r{line:<79}" if sys.stderr.isatty() else line, err=True)
+    """One line on stderr."""
+    from elmokit.cli.progress import write_line
+
+    write_line(f"elmo: {message}")
 
 
 def show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
 ) -> None:
     """Our own warnings as one line; others only where a developer asks for them."""
     if issubclass(category, ElmoWarning):

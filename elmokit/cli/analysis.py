@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import (
-    JSON_OPTION,
-    STATIC_OPTION,
-    ModelCommand,
-    check_place,
-    computing_options,
-    load_embedder,
-    load_static,
-    model_options,
-    threads_option,
-)
+from elmokit.cli import options
 
 if TYPE_CHECKING:
     from elmokit.analysis.comparison import HeatMap
@@ -72,14 +62,14 @@ def colour_of(cosine: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-@click.command(cls=ModelCommand)
+@click.command(cls=options.ModelCommand)
 @click.argument("sentences", nargs=-1, required=True, metavar="[WORD] SENTENCE...")
-@STATIC_OPTION
-@click.option("--heat-map", is_flag=True, help="Compare all words of the sentences, without WORD.")
-@click.option("--picture", metavar="FILE", help="Draw the heat map as a .png or .svg file.")
-@model_options
-@computing_options
-@JSON_OPTION
+@options.static
+@options.flag("--heat-map", "Compare all words of the sentences, without WORD.")
+@options.picture("Draw the heat map as a .png or .svg file.")
+@options.model
+@options.computing
+@options.as_json
 def compare(
     sentences: tuple[str, ...],
     static: str | None,
@@ -88,11 +78,12 @@ def compare(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Compare WORD in several sentences, layer by layer; without it, all words of the sentences.
+    """Compare a word in several sentences, or all words of some.
 
-    A static vector of word2vec knows the word alone, and so does layer 0, which reads its letters;
-    the layers above read the sentence. 1 is the same direction, 0 unrelated. What begins with
-    several words is no WORD but a SENTENCE: then a heat map shows the cosine between all words.
+    WORD is compared layer by layer. A static vector of word2vec knows the word alone, and so does
+    layer 0, which reads its letters; the layers above read the sentence. 1 is the same direction, 0
+    unrelated. What begins with several words is not a WORD but a SENTENCE: then a heat map shows
+    the cosine between all words.
 
     \b
     Examples:
@@ -106,8 +97,8 @@ def compare(
     from elmokit.analysis.comparison import compare_occurrences
 
     word, *others = sentences
-    vectors = load_static(static)
-    comparison = compare_occurrences(load_embedder(**flags), word, others, vectors)
+    vectors = options.load_static(static)
+    comparison = compare_occurrences(options.load_embedder(**flags), word, others, vectors)
     click.echo(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())
 
 
@@ -116,11 +107,8 @@ def compare_all(
 ) -> None:
     """Show the heat map of some sentences, or draw it."""
     from elmokit.analysis.comparison import draw_heat_map, heat_map
-    from elmokit.io.pictures import check_picture_name
 
-    if picture is not None:
-        check_picture_name(picture)
-    found = heat_map(load_embedder(**flags), sentences, load_static(static))
+    found = heat_map(options.load_embedder(**flags), sentences, options.load_static(static))
     if picture is not None:
         draw_heat_map(found, picture)
     if as_json:
@@ -134,25 +122,14 @@ def compare_all(
 @click.command()
 @click.argument("index")
 @click.argument("word")
-@click.option(
-    "--senses",
-    "number",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many. Without it: as many as lie apart most clearly.",
+@options.number(
+    "--senses", "How many. Without it: as many as lie apart most clearly.", called="number"
 )
-@click.option("--layer", metavar="LAYER", help="Whose vectors. Without it: INDEX's last layer.")
-@click.option(
-    "--examples",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How many sentences to show of each.",
-)
-@click.option("--picture", metavar="FILE", help="Draw the map as a .png or .svg file.")
-@threads_option
-@JSON_OPTION
+@options.value("--layer", "LAYER", "Whose vectors. Without it: INDEX's last layer.")
+@options.number("--examples", "How many sentences to show of each.", default=3)
+@options.picture("Draw the map as a .png or .svg file.")
+@options.threads
+@options.as_json
 def senses(
     index: str,
     word: str,
@@ -162,7 +139,7 @@ def senses(
     picture: str | None,
     as_json: bool,
 ) -> None:
-    """Part the occurrences of WORD in INDEX by their vectors: one cluster for each sense.
+    """Part the occurrences of WORD in INDEX: one cluster a sense.
 
     Shows how many there are, words that are typical of their sentences, and the sentences nearest
     to the middle of each. `elmo neighbours build` makes INDEX: a folder, or where it was copied to,
@@ -174,12 +151,8 @@ def senses(
       elmo senses news.index bank --senses 2 --picture bank.png
     """
     from elmokit.analysis.neighbours.store import read_description
-    from elmokit.io.pictures import check_picture_name
 
     read_description(index)
-    if picture is not None:
-        check_picture_name(picture)
-        check_place(picture)
     from elmokit.analysis.neighbours.index import NeighbourIndex
     from elmokit.analysis.senses import draw_map
 

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
-from elmokit.cli.options import threads_option
+from elmokit.cli import options
+from elmokit.cli.progress import Display
 
 
 @click.command()
 @click.argument("model", nargs=-1, metavar="[MODEL]")
-@click.option("--vocabulary", metavar="FILE", help="The words of a word-input AllenNLP model.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.value("--vocabulary", "FILE", "The words of a word-input AllenNLP model.")
+@options.as_json
 def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
-    """Say what a model is: its name, its shape, its size, its tokenizer, where it is.
+    """Say what a model is: its shape, its size, where it is.
 
     MODEL is a model folder, or OPTIONS WEIGHTS; without it, the bundled model.
     """
-    from elmokit.formats.find import describe, find_model, read_model
+    from elmokit.formats.find import find_model, read_model
+    from elmokit.formats.native import describe
 
     if len(model) > 2:
         raise click.UsageError("give a folder, or OPTIONS WEIGHTS")
-    found = find_model(*model)
-    described = describe(read_model(*model, vocabulary=vocabulary))
+    with Display() as shown:
+        found = find_model(*model, progress=shown.fetching)
+        described = describe(read_model(*model, vocabulary=vocabulary, progress=shown.fetching))
     facts = {"model": found.name, **described, "path": found.path}
     if as_json:
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        click.echo(f"{name:<{width}}  {shown(value)}")
+        click.echo(f"{name:<{width}}  {in_words(value)}")
 
 
-def shown(value: object) -> str:
+def in_words(value: object) -> str:
     """A fact in words for people."""
     words = {None: "none", True: "yes", False: "no"}
     if value is None or isinstance(value, bool):
@@ -44,32 +48,23 @@ def shown(value: object) -> str:
 @click.command()
 @click.argument("source", nargs=-1, required=True, metavar="SRC")
 @click.argument("destination", metavar="DST")
-@click.option(
+@options.choice(
     "--to",
-    "target",
-    type=click.Choice(["native", "allennlp", "cached-vocabulary"]),
-    help="What to write. Without it: the other one of native and allennlp.",
+    ("native", "allennlp", "cached-vocabulary"),
+    "What to write. Without it: the other one of native and allennlp.",
+    called="target",
 )
-@click.option(
+@options.value(
     "--vocabulary",
-    metavar="FILE",
-    help="The words of the softmax, of a word-input model, or to cache; one per line.",
+    "FILE",
+    "The words of the softmax, of a word-input model, or to cache; one per line.",
 )
-@click.option("--embedding", metavar="FILE", help="A second file with a word-input model's words.")
-@click.option("--tokenizer", metavar="NAME", help="The tokenizer to record: default, whitespace.")
-@click.option("--half", is_flag=True, help="Store native weights as float16: half the space.")
-@threads_option
-@click.option("--force", is_flag=True, help="Replace what DST holds.")
-def convert(
-    source: tuple[str, ...],
-    destination: str,
-    target: str | None,
-    vocabulary: str | None,
-    embedding: str | None,
-    tokenizer: str | None,
-    half: bool,
-    force: bool,
-) -> None:
+@options.value("--embedding", "FILE", "A second file with a word-input model's words.")
+@options.value("--tokenizer", "NAME", "The tokenizer to record: default, whitespace.")
+@options.flag("--half", "Store native weights as float16: half the space.")
+@options.threads
+@options.flag("--force", "Replace what DST holds.")
+def convert(source: tuple[str, ...], destination: str, **settings: Any) -> None:
     """Convert between a model folder and AllenNLP's files.
 
     SRC is a model folder, or OPTIONS WEIGHTS (paths or addresses). DST is a folder; AllenNLP's
@@ -86,34 +81,25 @@ def convert(
 
     if len(source) > 2:
         raise click.UsageError("SRC is a folder, or OPTIONS WEIGHTS")
-    written = convert_model(
-        source,
-        destination,
-        target=target,
-        vocabulary=vocabulary,
-        embedding=embedding,
-        tokenizer=tokenizer,
-        half=half,
-        force=force,
-    )
+    with Display() as shown:
+        written = convert_model(source, destination, **settings, progress=shown.fetching)
     click.echo("\n".join(str(path) for path in written))
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@options.quiet
 def download(name: str | None, quiet: bool) -> None:
     """Fetch a published model once; without NAME, list them.
 
     The cache is the folder ELMOKIT_CACHE, or ~/.cache/elmokit. Prints the paths of the two files.
     """
-    from elmokit.cli.progress import Fetched
     from elmokit.formats import find as published
 
     if name is None:
         for model in published.PUBLISHED_MODELS:
             click.echo(f"{model.name:<14} {model.millions:>5} M parameters  {model.description}")
         return
-    with Fetched(f"fetching {name}", quiet) as progress:
-        options, weights = published.download(name, progress)
+    with Display(quiet) as shown:
+        options, weights = published.download(name, shown.fetching)
     click.echo(f"{options} {weights}")

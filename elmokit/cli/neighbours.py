@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import (
-    JSON_OPTION,
-    PRECISION_OPTION,
-    QUIET_OPTION,
-    STATIC_OPTION,
-    EitherSpelling,
-    ModelCommand,
-    check_place,
-    device_options,
-    load_embedder,
-    load_static,
-    model_options,
-    text_options,
-    text_settings,
-)
-from elmokit.cli.progress import EmbeddingProgress
+from elmokit.bundled import ENGLISH_SMALL
+from elmokit.cli import EitherSpelling, options
+from elmokit.cli.progress import Display
 from elmokit.system import give_back_large_blocks, remember_few_shapes
 
 if TYPE_CHECKING:
@@ -38,18 +25,9 @@ MARGIN = 13
 NARROWEST = 40
 
 
-class Indexed(EmbeddingProgress):
-    """Progress of building an index; what comes after the last sentence is said at once."""
-
-    def note(self, text: str) -> None:
-        """Show what is done now."""
-        if not self.quiet:
-            self.show(text)
-
-
 @click.group(cls=EitherSpelling)
 def neighbours() -> None:
-    """Occurrences of words nearest to a word in its sentence: search by meaning in context.
+    """Find the words in context nearest to a word in its sentence.
 
     \b
     Examples:
@@ -58,26 +36,25 @@ def neighbours() -> None:
     """
 
 
-@neighbours.command(cls=ModelCommand)
+@neighbours.command(cls=options.ModelCommand)
 @click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...")
-@click.option("-o", "--output", required=True, metavar="INDEX", help="The folder to make.")
-@click.option(
+@options.output("INDEX", "The folder to make.")
+@options.value(
     "--layers",
+    "LAYERS",
+    "Whose vectors to keep: all, or some of top, average, 0, 1, … with commas between.",
     default="top",
-    show_default=True,
-    metavar="LAYERS",
-    help="Whose vectors to keep: all, or some of top, average, 0, 1, … with commas between.",
 )
-@click.option("--words", metavar="FILE", help="Keep only the words of this file, one per line.")
-@click.option("--skip-punctuation", is_flag=True, help="Keep only words with a letter or a digit.")
-@model_options
-@text_options
-@PRECISION_OPTION
-@device_options
-@click.option("--resume", is_flag=True, help="Go on with the same command where it was cut short.")
-@click.option("--force", is_flag=True, help="Replace INDEX, or what is left of another run.")
-@QUIET_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@options.value("--words", "FILE", "Keep only the words of this file, one per line.")
+@options.flag("--skip-punctuation", "Keep only words with a letter or a digit.")
+@options.model
+@options.text
+@options.precision
+@options.device
+@options.resume
+@options.flag("--force", "Replace INDEX, or what is left of another run.")
+@options.quiet
+@options.as_json
 def build(
     corpus: tuple[str, ...],
     output: str,
@@ -107,26 +84,25 @@ def build(
 
     settings = index_settings(flags)
     # Files are looked for before PyTorch and a model are loaded for nothing.
-    source = open_input(corpus, text_settings(flags))
+    source = open_input(corpus, options.text_settings(flags))
 
     from elmokit.analysis.neighbours.build import build_index, check_target
 
     check_target(output, resume=resume, force=force)
-    check_place(output)
-    embedder = load_embedder(**flags, quiet=quiet)
-    with Indexed("indexing", quiet) as progress:
+    options.check_place(output)
+    embedder = options.load_embedder(**flags, quiet=quiet)
+    with Display(quiet) as shown:
         summary = build_index(
             embedder,
             source.split_by(embedder.tokenizer.name),
             output,
             settings,
-            model=model_name(flags["model"]),
+            model=flags["model"] or ENGLISH_SMALL,
             resume=resume,
             force=force,
-            report=progress.report,
-            note=progress.note,
+            observer=shown,
         )
-    click.echo(json.dumps(summary.to_dict()) if as_json else summary.describe())
+    options.show_result(summary, as_json)
 
 
 def index_settings(flags: dict[str, Any]) -> IndexSettings:
@@ -143,31 +119,17 @@ def index_settings(flags: dict[str, Any]) -> IndexSettings:
     )
 
 
-def model_name(model: str | None) -> str:
-    """What to call the model that a flag names."""
-    from elmokit.bundled import ENGLISH_SMALL
-
-    return ENGLISH_SMALL if model is None else model
-
-
-@neighbours.command(cls=ModelCommand)
+@neighbours.command(cls=options.ModelCommand)
 @click.argument("index")
 @click.argument("sentence")
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="How many occurrences to show.",
-)
-@click.option("--same-word", is_flag=True, help="Only occurrences of the same word.")
-@click.option("--layer", metavar="LAYER", help="Whose vectors. Without it: INDEX's last layer.")
-@click.option("--exact", is_flag=True, help="Compare all vectors, without the vector index.")
-@STATIC_OPTION
-@model_options
-@device_options
-@JSON_OPTION
+@options.number("--top", "How many occurrences to show.", default=10)
+@options.flag("--same-word", "Only occurrences of the same word.")
+@options.value("--layer", "LAYER", "Whose vectors. Without it: INDEX's last layer.")
+@options.flag("--exact", "Compare all vectors, without the vector index.")
+@options.static
+@options.model
+@options.device
+@options.as_json
 def query(
     index: str,
     sentence: str,
@@ -199,13 +161,13 @@ def query(
     from elmokit.analysis.neighbours.index import NeighbourIndex
 
     flags["tokenizer"] = flags["tokenizer"] or description.tokenizer
-    embedder = load_embedder(**flags)
-    opened = NeighbourIndex.open(index, embedder, model=model_name(flags["model"]))
+    embedder = options.load_embedder(**flags)
+    opened = NeighbourIndex.open(index, embedder, model=flags["model"] or ENGLISH_SMALL)
     marked = find_marked(sentence, embedder.tokenizer)
     found = opened.query(
         marked.words, marked.position, layer=layer, top=top, same_word=same_word, exact=exact
     )
-    vectors = load_static(static)
+    vectors = options.load_static(static)
     if not as_json:
         show_neighbours(found)
         show_static(vectors, marked.word, top)

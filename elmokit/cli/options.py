@@ -1,15 +1,17 @@
-"""Flags that several commands share."""
+"""Options that several commands share, and what they describe: models, text, places."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from elmokit.cli.progress import Display
 from elmokit.errors import InputError
 from elmokit.system import VARIABLE, check_threads, use_threads
 
@@ -21,21 +23,80 @@ if TYPE_CHECKING:
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Option = Callable[[Function], Function]
 
-PRECISION_OPTION = click.option(
-    "--precision",
-    type=click.Choice(["exact", "fast"]),
-    default="exact",
-    show_default=True,
-    help="float32, or lower-precision matrix products.",
-)
 THREADS_GIVEN = f"{__name__}.threads"
-QUIET_OPTION = click.option("--quiet", is_flag=True, help="Show no progress.")
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-STATIC_OPTION = click.option(
+
+
+def combined(*options: Option[Any]) -> Option[Any]:
+    """Several options as one, in the order in which help shows them."""
+
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def value(
+    name: str, metavar: str | None, help: str, *, called: str | None = None, **settings: Any
+) -> Option[Any]:
+    """An option that takes a text; its default is shown, if it has one."""
+    names = [name] if called is None else [name, called]
+    shown = "default" in settings
+    return click.option(*names, metavar=metavar, help=help, show_default=shown, **settings)
+
+
+def flag(name: str, help: str, **settings: Any) -> Option[Any]:
+    """An option without a value."""
+    return value(name, None, help, is_flag=True, **settings)
+
+
+def number(name: str, help: str, *, least: int = 1, **settings: Any) -> Option[Any]:
+    """An option that takes a whole number."""
+    metavar = settings.pop("metavar", "N")
+    return value(name, metavar, help, type=click.IntRange(min=least), **settings)
+
+
+def choice(name: str, choices: Sequence[str], help: str, **settings: Any) -> Option[Any]:
+    """An option that takes one of some words."""
+    return value(name, None, help, type=click.Choice(choices), **settings)
+
+
+def output(metavar: str, help: str, required: bool = True) -> Option[Any]:
+    """The option that says where the result goes."""
+    return click.option("-o", "--output", required=required, metavar=metavar, help=help)
+
+
+def settings(example: str) -> Option[Any]:
+    """The option that changes any setting of a run by its name, as `example` does."""
+    return value(
+        "--set",
+        "NAME=VALUE",
+        f"Change a setting, such as {example}; NAME= takes it away. Can be given several times.",
+        called="settings",
+        multiple=True,
+    )
+
+
+quiet = flag("--quiet", "Show no progress.")
+as_json = flag("--json", "Print JSON.", called="as_json")
+run = combined(
+    flag("--resume", "Resume the run in FOLDER where it stopped."),
+    flag("--force", "Replace the run in FOLDER."),
+)
+resume = flag("--resume", "Resume the same command where it was cut short.")
+precision = choice(
+    "--precision",
+    ("exact", "fast"),
+    "float32, or lower-precision matrix products.",
+    default="exact",
+)
+static = value(
     "--static",
-    metavar="FILE",
-    help="Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
+    "FILE",
+    "Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
     "bundled ones of English.",
 )
 
@@ -51,23 +112,20 @@ def set_threads(
     return threads
 
 
-def threads_option(function: Function, *, pass_on: bool = False, more: str = "") -> Function:
-    """Add the flag that says how many threads compute; it is set before the command begins.
+def threads_option(*, pass_on: bool = False, more: str = "") -> Option[Any]:
+    """The option that says how many threads compute; it is set before the command begins.
 
     Args:
-        function: The command.
         pass_on: Whether the command takes the number, too.
         more: What else its help says.
     """
-    return click.option(
+    return number(
         "--threads",
-        type=click.IntRange(min=1),
+        f"Threads to compute with. Without it: {VARIABLE}, or a thread per CPU.{more}",
         envvar=VARIABLE,
-        metavar="N",
         callback=set_threads,
         expose_value=pass_on,
-        help=f"Threads to compute with. Without it: {VARIABLE}, or a thread per CPU.{more}",
-    )(function)
+    )
 
 
 def threads_given() -> int | None:
@@ -75,13 +133,10 @@ def threads_given() -> int | None:
     return click.get_current_context().meta.get(THREADS_GIVEN)
 
 
-def device_options(function: Function) -> Function:
-    """Add the flags that say where to compute."""
-    return add_options(
-        function,
-        click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."),
-        threads_option,
-    )
+threads = threads_option()
+device = combined(
+    click.option("--device", help="Where to compute: cpu, cuda, cuda:1, mps."), threads
+)
 
 
 class ModelCommand(click.Command):
@@ -108,111 +163,90 @@ def split_pair(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def add_options(function: Function, *options: Callable[[Function], Function]) -> Function:
-    """Add some flags to a command, in the order in which its help shows them."""
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def model_options(function: Function, otherwise: str = "the bundled English model") -> Function:
-    """Add the flags that name a model; `otherwise` is which it is without them."""
-    return add_options(
-        function,
-        click.option(
-            "--model",
-            metavar="MODEL",
-            help=f"A model folder, or OPTIONS WEIGHTS. Without it: {otherwise}.",
-        ),
-        click.option("--weights", metavar="FILE", help="The weights, where MODEL is options."),
-        click.option(
-            "--vocabulary",
-            metavar="FILE",
-            help="The words of a word-input AllenNLP model, one per line.",
-        ),
-        click.option(
+def model_option(otherwise: str) -> Option[Any]:
+    """The options that name a model; `otherwise` is which it is without them."""
+    return combined(
+        value("--model", "MODEL", f"A model folder, or OPTIONS WEIGHTS. Without it: {otherwise}."),
+        value("--weights", "FILE", "The weights, where MODEL is options."),
+        value("--vocabulary", "FILE", "The words of a word-input AllenNLP model, one per line."),
+        choice(
             "--tokenizer",
-            type=click.Choice(["default", "whitespace"]),
-            help="What splits raw text. Without it: what the model was trained with.",
+            ("default", "whitespace"),
+            "What splits raw text. Without it: what the model was trained with.",
         ),
     )
 
 
-def computing_options(function: Function) -> Function:
-    """Add the flags that say how to compute."""
-    return add_options(
-        function,
-        click.option(
-            "--state",
-            type=click.Choice(["zero", "carry", "warm"]),
-            default="zero",
-            show_default=True,
-            help="Where each sentence starts: from nothing, from the sentence before it in "
-            "its row, or from a first reading of itself.",
-        ),
-        PRECISION_OPTION,
-        device_options,
-    )
-
-
-def encoding_options(function: Function) -> Function:
-    """Add the flags that say how a text is written as bytes."""
-    return add_options(
-        function,
-        click.option(
-            "--encoding",
-            default="utf-8",
-            show_default=True,
-            metavar="NAME",
-            help="How the text is written as bytes, such as latin-1.",
-        ),
-        click.option(
-            "--errors",
-            type=click.Choice(["strict", "replace"]),
-            default="strict",
-            show_default=True,
-            help="Bytes that are not of the encoding: refuse them, or read them as U+FFFD.",
-        ),
-    )
-
-
-def text_options(function: Function) -> Function:
-    """Add the flags that say how text is read; `text_settings` takes them out again."""
-    return add_options(
-        function,
-        click.option(
-            "--tokenize",
-            is_flag=True,
-            help="The text is raw: split each line, or cell of a table, into words; it stays one "
-            "sentence.",
-        ),
-        click.option(
-            "--split",
-            is_flag=True,
-            help="The text is raw: split each line, or cell of a table, into sentences (of 4,000 "
-            "characters at most) and words.",
-        ),
-        click.option(
-            "--text-column",
-            "--column",
-            "text_column",
-            metavar="NAME",
-            help="Of a table: the column that holds the text.",
-        ),
-        click.option(
-            "--skip-bad-rows",
-            is_flag=True,
-            help="Of CSV and TSV: leave out rows with more or fewer fields than columns.",
-        ),
-        click.option(
-            "--format",
-            "input_format",
-            type=click.Choice(["text", "jsonl", "csv", "tsv", "parquet"]),
-            help="What the input is. Without it: what its name says; standard input is text, or "
-            "JSON lines with --text-column.",
-        ),
-        encoding_options,
-    )
+model = model_option("the bundled English model")
+language_model = combined(model, device)
+language_model_state = choice(
+    "--state",
+    ("zero", "carry"),
+    "Where each sentence starts: from nothing, or from the sentence before it.",
+    default="zero",
+)
+computing = combined(
+    choice(
+        "--state",
+        ("zero", "carry", "warm"),
+        "Where each sentence starts: from nothing, from the sentence before it in its row, or "
+        "from a first reading of itself.",
+        default="zero",
+    ),
+    precision,
+    device,
+)
+encoding = combined(
+    value(
+        "--encoding", "NAME", "How the text is written as bytes, such as latin-1.", default="utf-8"
+    ),
+    choice(
+        "--errors",
+        ("strict", "replace"),
+        "Bytes that are not of the encoding: an error, or read as U+FFFD.",
+        default="strict",
+    ),
+)
+text = combined(
+    flag(
+        "--tokenize",
+        "The text is raw: split each line, or cell of a table, into words; it stays one sentence.",
+    ),
+    flag(
+        "--split",
+        "The text is raw: split each line, or cell of a table, into sentences (of 4,000 "
+        "characters at most) and words.",
+    ),
+    click.option(
+        "--text-column",
+        "--column",
+        "text_column",
+        metavar="NAME",
+        help="Of a table: the column that holds the text, or its number from 1.",
+    ),
+    flag(
+        "--skip-bad-rows", "Of CSV and TSV: leave out rows with more or fewer fields than columns."
+    ),
+    choice(
+        "--format",
+        ("text", "jsonl", "csv", "tsv", "parquet"),
+        "What the input is. Without it: what its name says; standard input is text, or JSON "
+        "lines with --text-column.",
+    ),
+    encoding,
+)
+"""How text is read; `text_settings` takes these out of the flags again."""
+corpus = combined(
+    choice(
+        "--tokenizer",
+        ("default", "whitespace"),
+        "What splits the text: default for raw text, whitespace for a tokenized sentence per line.",
+        default="default",
+    ),
+    flag("--one-sentence-per-line", "A line of raw text is a sentence. Without it: a paragraph."),
+    encoding,
+)
+"""How text to train on becomes sentences; `corpus_text` takes these out of the flags again."""
 
 
 def text_settings(flags: dict[str, Any]) -> TextSettings:
@@ -223,33 +257,8 @@ def text_settings(flags: dict[str, Any]) -> TextSettings:
         raise click.UsageError(
             "--split makes sentences of a text, --tokenize takes it for one; choose one of them"
         )
-    names = ("split", "tokenize", "text_column", "skip_bad_rows", "encoding", "errors")
-    return TextSettings(
-        format=flags.pop("input_format"),
-        keep=flags.pop("keep", None),
-        **{name: flags.pop(name) for name in names},
-    )
-
-
-def corpus_options(function: Function) -> Function:
-    """Add the flags that say how files of text become sentences to train on."""
-    return add_options(
-        function,
-        click.option(
-            "--tokenizer",
-            type=click.Choice(["default", "whitespace"]),
-            default="default",
-            show_default=True,
-            help="What splits the text: default for raw text, whitespace for a tokenized sentence "
-            "per line.",
-        ),
-        click.option(
-            "--one-sentence-per-line",
-            is_flag=True,
-            help="A line of raw text is a sentence. Without it: a paragraph.",
-        ),
-        encoding_options,
-    )
+    names = ("split", "tokenize", "text_column", "skip_bad_rows", "format", "encoding", "errors")
+    return TextSettings(keep=flags.pop("keep", None), **{name: flags.pop(name) for name in names})
 
 
 def corpus_text(flags: dict[str, Any]) -> TextSettings:
@@ -261,7 +270,7 @@ def corpus_text(flags: dict[str, Any]) -> TextSettings:
 
 
 def check_place(output: str) -> None:
-    """Refuse an output in a folder that is not there, or that cannot be written to."""
+    """Raise for an output in a folder that is not there, or that cannot be written to."""
     place = Path(output) if os.path.isdir(output) else Path(output).parent
     folder = place if os.path.isdir(output) else Path(os.path.realpath(output)).parent
     if not folder.is_dir():
@@ -273,6 +282,23 @@ def check_place(output: str) -> None:
         raise InputError(f"{output}: the folder {place} is not writable; choose one that is")
 
 
+def check_picture(
+    context: click.Context, parameter: click.Parameter, path: str | None
+) -> str | None:
+    """Raise for a picture that could not be written, before anything is computed."""
+    if path is not None:
+        from elmokit.io.pictures import check_picture_name
+
+        check_picture_name(path)
+        check_place(path)
+    return path
+
+
+def picture(help: str) -> Option[Any]:
+    """The option that draws the result, too."""
+    return value("--picture", "FILE", help, callback=check_picture)
+
+
 def load_static(path: str | None) -> StaticVectors | None:
     """The static vectors that `--static` names; without it the bundled ones."""
     from elmokit.static.vectors import StaticVectors
@@ -281,63 +307,26 @@ def load_static(path: str | None) -> StaticVectors | None:
 
 
 def load_embedder(
-    model: str | None,
-    weights: str | None,
-    vocabulary: str | None,
-    quiet: bool = False,
-    **settings: Any,
+    model: str | None, weights: str | None, quiet: bool = False, **settings: Any
 ) -> Embedder:
     """The embedder that the flags describe."""
-    from elmokit.cli.progress import Fetched
     from elmokit.inference.embedder import Embedder
 
-    with Fetched("fetching", quiet) as progress:
-        return Embedder.load(model, weights, vocabulary=vocabulary, progress=progress, **settings)
-
-
-AMERICAN = {"neighbors": "neighbours"}
-
-
-class EitherSpelling(click.Group):
-    """A group of commands that go by their American names too; help shows ours."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name in either spelling."""
-        return super().get_command(ctx, AMERICAN.get(cmd_name, cmd_name))
-
-
-STATE_OPTION = click.option(
-    "--state",
-    type=click.Choice(["zero", "carry"]),
-    default="zero",
-    show_default=True,
-    help="Where each sentence starts: from nothing, or from the sentence before it.",
-)
-
-
-def language_model_options(function: Function) -> Function:
-    """Add the flags that name a language model and where it computes."""
-    return add_options(function, model_options, device_options)
+    with Display(quiet) as shown:
+        return Embedder.load(model, weights, **settings, progress=shown.fetching)
 
 
 def load_language_model(
-    model: str | None,
-    weights: str | None,
-    vocabulary: str | None,
-    tokenizer: str | None,
-    device: str | None,
-    quiet: bool = False,
+    model: str | None, weights: str | None, quiet: bool = False, **settings: Any
 ) -> LanguageModel:
     """The language model that the flags describe."""
-    from elmokit.cli.progress import Fetched
     from elmokit.inference.language_model import LanguageModel
 
-    with Fetched("fetching", quiet) as progress:
-        return LanguageModel.load(
-            model,
-            weights,
-            vocabulary=vocabulary,
-            tokenizer=tokenizer,
-            progress=progress,
-            device=device,
-        )
+    with Display(quiet) as shown:
+        return LanguageModel.load(model, weights, **settings, progress=shown.fetching)
+
+
+def show_result(result: Any, as_json: bool) -> None:
+    """Print what a command has come to; None is of a process that does not lead."""
+    if result is not None:
+        click.echo(json.dumps(result.to_dict()) if as_json else result.describe())

@@ -8,60 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import (
-    JSON_OPTION,
-    QUIET_OPTION,
-    STATIC_OPTION,
-    Function,
-    ModelCommand,
-    add_options,
-    check_place,
-    computing_options,
-    language_model_options,
-    load_embedder,
-    load_language_model,
-    load_static,
-    model_options,
-)
-from elmokit.cli.progress import ProgressLine, ScoringProgress
+from elmokit.cli import options
+from elmokit.cli.progress import Display
 
 if TYPE_CHECKING:
-    from elmokit.analysis.probes.report import ProbeReport, Source
+    from elmokit.analysis.probes.report import ProbeReport
     from elmokit.inference.embedder import Embedder
     from elmokit.static.vectors import StaticVectors
 
-semcor_option = click.option(
+semcor_option = options.value(
     "--semcor",
+    "FILE",
+    "Sentences whose words have senses, or a pattern for several files. Can be given several "
+    "times.",
     multiple=True,
     required=True,
-    metavar="FILE",
-    help="Sentences whose words have senses, or a pattern for several files. Can be given several "
-    "times.",
-)
-PICTURE_OPTION = click.option(
-    "--picture", metavar="FILE", help="Draw it as a .png or .svg file too."
 )
 
 
-def sentences_option(of: str) -> Callable[[Function], Function]:
-    """The flag that takes fewer sentences, for a try."""
-    return click.option(
-        "--sentences",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help=f"Take no more than the first N of {of}.",
-    )
-
-
-class Trainings(ProgressLine):
-    """Progress of training classifiers."""
-
-    unit = "training"
+def sentences_option(of: str) -> options.Option[Any]:
+    """The option that takes fewer sentences, for a try."""
+    return options.number("--sentences", f"Take no more than the first N of {of}.")
 
 
 @click.group()
 def probe() -> None:
-    """What each layer of a model knows of words, and both directions of grammar.
+    """What each layer knows of words, and each direction of grammar.
 
     Probes of layers ask as the paper's Tables 5 and 6 do: they print a row for each layer and for
     their average, beside what is known without context, a simple rule and static vectors. Their
@@ -76,42 +48,22 @@ def probe() -> None:
     """
 
 
-def probe_options(function: Function) -> Function:
-    """Add the flags that all probes of layers share."""
-    return add_options(
-        function,
-        STATIC_OPTION,
-        model_options,
-        computing_options,
-        PICTURE_OPTION,
-        QUIET_OPTION,
-        JSON_OPTION,
-    )
+shown_options = options.combined(
+    options.picture("Draw it as a .png or .svg file too."), options.quiet, options.as_json
+)
+probe_options = options.combined(options.static, options.model, options.computing, shown_options)
 
 
-@probe.command(cls=ModelCommand)
-@click.option("--train", required=True, metavar="FILE", help="CoNLL-U to learn tags from.")
-@click.option("--dev", required=True, metavar="FILE", help="CoNLL-U that chooses the penalty.")
-@click.option("--test", required=True, metavar="FILE", help="CoNLL-U to be asked about.")
-@click.option(
-    "--tag",
-    type=click.Choice(["upos", "xpos"]),
-    default="upos",
-    show_default=True,
-    help="Universal parts of speech, or the language's own.",
+@probe.command(cls=options.ModelCommand)
+@options.value("--train", "FILE", "CoNLL-U to learn tags from.", required=True)
+@options.value("--dev", "FILE", "CoNLL-U that chooses the penalty.", required=True)
+@options.value("--test", "FILE", "CoNLL-U to be asked about.", required=True)
+@options.choice(
+    "--tag", ("upos", "xpos"), "Universal parts of speech, or the language's own.", default="upos"
 )
 @sentences_option("--train")
 @probe_options
-def pos(
-    train: str,
-    dev: str,
-    test: str,
-    tag: Any,
-    sentences: int | None,
-    picture: str | None,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def pos(train: str, dev: str, test: str, tag: Any, sentences: int | None, **flags: Any) -> None:
     """Part of speech: accuracy of a linear classifier on the vector of the word alone.
 
     The classifier, scikit-learn's logistic regression, is trained alike on every layer; of three
@@ -123,40 +75,28 @@ def pos(
       elmo probe pos --train en_ewt-ud-train.conllu --dev en_ewt-ud-dev.conllu \\
         --test en_ewt-ud-test.conllu --picture pos.png
     """
-    from elmokit.analysis.probes.probes import embed_text, probe_parts_of_speech, read_tagged_text
+    from elmokit.analysis.probes.files import read_tagged
+    from elmokit.analysis.probes.probes import TaggedText, probe_parts_of_speech
 
-    check_picture(picture)
-    text = read_tagged_text(train, dev, test, tag, sentences)
-    quiet = flags["quiet"]
-    with ScoringProgress("embedding", quiet) as progress:
-        embedded = embed_text(load_sources(**flags), text, progress)
-    with Trainings("classifiers", quiet) as progress:
-        report = probe_parts_of_speech(text, embedded, progress=progress)
-    show(report, picture, as_json)
+    text = TaggedText(*(read_tagged(path, tag) for path in (train, dev, test)))
+    text = text._replace(train=text.train[:sentences])
+    run_probe(probe_parts_of_speech, text, **flags)
 
 
-@probe.command(cls=ModelCommand)
+@probe.command(cls=options.ModelCommand)
 @semcor_option
-@click.option(
+@options.value(
     "--tests",
-    required=True,
-    metavar="DIR",
-    help="A folder of test sets: NAME.data.xml and NAME.gold.key.txt, as Raganato and others "
+    "DIR",
+    "A folder of test sets: NAME.data.xml and NAME.gold.key.txt, as Raganato and others "
     "unified them.",
+    required=True,
 )
-@click.option(
-    "--senses", required=True, metavar="FILE", help="WordNet's index.sense: first senses."
-)
+@options.value("--senses", "FILE", "WordNet's index.sense: first senses.", required=True)
 @sentences_option("each file of SemCor")
 @probe_options
 def wsd(
-    semcor: tuple[str, ...],
-    tests: str,
-    senses: str,
-    sentences: int | None,
-    picture: str | None,
-    as_json: bool,
-    **flags: Any,
+    semcor: tuple[str, ...], tests: str, senses: str, sentences: int | None, **flags: Any
 ) -> None:
     """Word sense: F1 of the sense whose mean vector in SemCor is nearest.
 
@@ -170,34 +110,15 @@ def wsd(
     """
     from elmokit.analysis.probes.senses import probe_word_senses, read_sense_data
 
-    check_picture(picture)
-    data = read_sense_data(semcor, tests, senses, sentences)
-    sources = load_sources(**flags)
-    with ScoringProgress("embedding", flags["quiet"]) as progress:
-        report = probe_word_senses(sources, data, progress)
-    show(report, picture, as_json)
+    run_probe(probe_word_senses, read_sense_data(semcor, tests, senses, sentences), **flags)
 
 
-@probe.command(cls=ModelCommand)
+@probe.command(cls=options.ModelCommand)
 @semcor_option
 @sentences_option("each file of SemCor")
-@click.option(
-    "--most",
-    type=click.IntRange(min=2),
-    default=200,
-    show_default=True,
-    metavar="N",
-    help="Occurrences of a word to compare.",
-)
+@options.number("--most", "Occurrences of a word to compare.", default=200, least=2)
 @probe_options
-def nearest(
-    semcor: tuple[str, ...],
-    sentences: int | None,
-    most: int,
-    picture: str | None,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def nearest(semcor: tuple[str, ...], sentences: int | None, most: int, **flags: Any) -> None:
     """How often the nearest occurrence of the same word has the same sense, against chance.
 
     Words are what is written in SemCor, in capitals or not, with several senses there. Chance
@@ -211,15 +132,11 @@ def nearest(
     from elmokit.analysis.probes.senses import probe_nearest_sense
     from elmokit.io.text_files import find_files
 
-    check_picture(picture)
     found = read_semcor(find_files(semcor), sentences)
-    sources = load_sources(**flags)
-    with ScoringProgress("embedding", flags["quiet"]) as progress:
-        report = probe_nearest_sense(sources, found, most, progress)
-    show(report, picture, as_json)
+    run_probe(probe_nearest_sense, found, most, **flags)
 
 
-@probe.command(cls=ModelCommand)
+@probe.command(cls=options.ModelCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @probe_options
 def similarity(files: tuple[str, ...], picture: str | None, as_json: bool, **flags: Any) -> None:
@@ -235,31 +152,19 @@ def similarity(files: tuple[str, ...], picture: str | None, as_json: bool, **fla
     from elmokit.analysis.probes.probes import probe_similarity
     from elmokit.static.evaluation import read_judgements
 
-    check_picture(picture)
     for path in files:  # before a model is loaded for nothing
         read_judgements(path)
     model, static = load_both(**flags)
     show(probe_similarity(model, files, static), picture, as_json)
 
 
-@probe.command(cls=ModelCommand)
+@probe.command(cls=options.ModelCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--pairs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Take no more than N pairs of each paradigm, from all over it.",
-)
-@language_model_options
-@PICTURE_OPTION
-@QUIET_OPTION
-@JSON_OPTION
+@options.number("--pairs", "Take no more than N pairs of each paradigm, from all over it.")
+@options.language_model
+@shown_options
 def blimp(
-    files: tuple[str, ...],
-    pairs: int | None,
-    picture: str | None,
-    as_json: bool,
-    **flags: Any,
+    files: tuple[str, ...], pairs: int | None, picture: str | None, as_json: bool, **flags: Any
 ) -> None:
     """Grammar: how often the right one of two sentences is the likelier one.
 
@@ -276,33 +181,28 @@ def blimp(
     from elmokit.analysis.probes.files import read_minimal_pairs
     from elmokit.analysis.probes.probes import probe_minimal_pairs
 
-    check_picture(picture)
     found = read_minimal_pairs(files)
-    language_model = load_language_model(**flags)
-    with ScoringProgress("scoring", flags["quiet"]) as progress:
-        report = probe_minimal_pairs(language_model, found, pairs, progress)
+    language_model = options.load_language_model(**flags)
+    with Display(flags["quiet"]) as shown:
+        report = probe_minimal_pairs(language_model, found, pairs, shown)
     show(report, picture, as_json)
 
 
 def load_both(static: str | None, **flags: Any) -> tuple[Embedder, StaticVectors | None]:
     """The model and the static vectors that the flags describe."""
-    vectors = load_static(static)
-    return load_embedder(**flags), vectors
+    vectors = options.load_static(static)
+    return options.load_embedder(**flags), vectors
 
 
-def load_sources(**flags: Any) -> list[Source]:
-    """What is probed: static vectors, if there are any, and the model."""
+def run_probe(
+    probe: Callable[..., ProbeReport], *data: Any, picture: str | None, as_json: bool, **flags: Any
+) -> None:
+    """Probe static vectors, if there are any, and the model; print what comes of it."""
     model, static = load_both(**flags)
-    return [model] if static is None else [static, model]
-
-
-def check_picture(picture: str | None) -> None:
-    """Refuse a picture that could not be written, before anything is computed."""
-    if picture is not None:
-        from elmokit.io.pictures import check_picture_name
-
-        check_picture_name(picture)
-        check_place(picture)
+    sources = [model] if static is None else [static, model]
+    with Display(flags["quiet"]) as shown:
+        report = probe(sources, *data, shown)
+    show(report, picture, as_json)
 
 
 def show(report: ProbeReport, picture: str | None, as_json: bool) -> None:

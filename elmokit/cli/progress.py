@@ -1,209 +1,226 @@
-"""How far long work is: a line that renews itself on a terminal, plain lines elsewhere."""
+"""Progress on the screen: a bar that moves on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from threading import Timer
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from threading import RLock, Timer
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from elmokit.errors import StoppedError
+from elmokit.jobs.progress import Observer, duration
 from elmokit.system import counted
 
 if TYPE_CHECKING:
-    from elmokit.bulk.compute import BulkProgress
+    from elmokit.io.fetch import Progress
 
-
-SECONDS_BETWEEN_LINES = {True: 0.1, False: 10.0}
-"""A terminal is renewed often; a log file gets a line now and then."""
+SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BEFORE_FIRST_LINE = 2.0
 SECONDS_BEFORE_REST = 5.0
 """From when on the rate so far says something about the time that is left."""
 
 
-class ProgressLine:
-    """Shows how much is done, how fast, and how long the rest will take."""
+class Display(Observer):
+    """Shows the stages of a job, what is measured in them, and notes; nothing if it is quiet."""
 
-    unit = "item"
-
-    def __init__(self, label: str, quiet: bool = False) -> None:
-        self.label = label
+    def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.terminal = sys.stderr.isatty()
-        self._started = time.monotonic()
-        self._next_line = self._started + min(
-            SECONDS_BEFORE_FIRST_LINE, SECONDS_BETWEEN_LINES[self.terminal]
-        )
-        self._open_line = False
+        self._stages: list[Bar | Lines] = []
+        self._fetching = False
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._open_line:
-            click.echo(err=True)
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """Report that `done` of `total` are done."""
-        if self.due() or (self._open_line and done == total):
-            self.show(self.describe(done, total, time.monotonic() - self._started))
-
-    def due(self) -> bool:
-        """Whether the last line is old enough for another."""
-        now = time.monotonic()
-        if self.quiet or now < self._next_line:
-            return False
-        self._next_line = now + SECONDS_BETWEEN_LINES[self.terminal]
-        return True
-
-    def show(self, text: str) -> None:
-        """Print a line, or renew it."""
-        line = f"{self.label}: {text}"
-        if self.terminal:
-            click.echo(f"\r{line:<79}", err=True, nl=False)
-            self._open_line = True
-        else:
-            click.echo(line, err=True)
-
-    def describe(self, done: int, total: int | None, seconds: float) -> str:
-        """One line: how much, how fast, how long."""
-        rate = done / seconds if seconds > 0 else 0.0
-        far = self.amount(done) if total is None else f"{self.amount(done)} of {self.amount(total)}"
-        known = total and rate and seconds >= SECONDS_BEFORE_REST
-        rest = f", {duration((total - done) / rate)} left" if known and total else ""
-        return f"{far}, {self.amount(int(rate))}/s{rest}"
-
-    def amount(self, number: int) -> str:
-        """A number with its unit."""
-        return counted(number, self.unit)
-
-
-class DownloadProgress(ProgressLine):
-    """Progress of a download."""
-
-    def amount(self, number: int) -> str:
-        """Bytes as megabytes."""
-        return f"{number / 1e6:.1f} MB"
-
-
-class Fetched(DownloadProgress):
-    """Progress of loading a model, which may have to be fetched; Ctrl-C says what is kept of it."""
-
-    _begun = False
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """Report that `done` of `total` have come."""
-        self._begun = True
-        super().__call__(done, total)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        if self._begun and isinstance(error, KeyboardInterrupt):
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        fetching = self._fetching
+        self._end_fetching()
+        while self._stages:
+            self.end()
+        if fetching and isinstance(error, KeyboardInterrupt):
             raise StoppedError(
                 "interrupted; what has been fetched is kept, and run again the download continues"
             ) from None
 
+    def begin(self, stage: str, unit: str, total: int | None, done: int) -> None:
+        """Show a bar, or lines in time."""
+        self._end_fetching()
+        if not self.quiet:
+            shown = Bar if sys.stderr.isatty() else Lines
+            self._stages.append(shown(stage, unit, total, done))
 
-class ScoringProgress(ProgressLine):
-    """Progress of scoring."""
+    def advance(self, done: int, total: int | None = None) -> None:
+        """Move the bar."""
+        if self._stages:
+            self._stages[-1].advance(done, total)
 
-    unit = "sentence"
+    def end(self) -> None:
+        """Take the bar away."""
+        self._end_fetching()
+        if self._stages:
+            self._stages.pop().close()
+
+    def fetching(self, done: int, total: int | None) -> None:
+        """Show a download, from its first bytes to its last."""
+        if not self._fetching:
+            self.begin("fetching", "byte", total, done)
+            self._fetching = True
+        self.advance(done, total)
+        if done == total:
+            self._end_fetching()
+
+    def _end_fetching(self) -> None:
+        if self._fetching:
+            self._fetching = False
+            self.end()
+
+    def metrics(self, **values: float) -> None:
+        """Show values beside the bar."""
+        if self._stages:
+            self._stages[-1].measured = described(values)
+
+    def validation(self, result: str, best: bool, **values: float) -> None:
+        """A line with the result."""
+        self.note(f"{result}, the best so far" if best else result)
+
+    def note(self, message: str) -> None:
+        """A line."""
+        if not self.quiet:
+            write_line(message)
 
 
-class SoonShown(ProgressLine):
-    """A line comes soon also where the first part of the work takes long."""
+@contextmanager
+def show_stage(name: str, unit: str, quiet: bool = False) -> Iterator[Progress]:
+    """Show work of one stage; what it gives is called with what is done."""
+    with Display(quiet) as shown, shown.stage(name, unit) as progress:
+        yield progress
 
-    first_line = "the first are being computed"
-    _timer: Timer | None = None
 
-    def begin(self) -> None:
-        """The work begins now."""
+def write_line(text: str) -> None:
+    """Write a line to stderr, above a bar that is shown there."""
+    if sys.stderr.isatty():
+        tqdm_class().write(text, file=sys.stderr)
+    else:
+        click.echo(text, err=True)
+
+
+@cache
+def tqdm_class() -> type[Any]:
+    """The class of bars, imported only where one is shown."""
+    from tqdm import tqdm
+
+    class OneProcessBar(tqdm):  # type: ignore[misc]
+        monitor_interval = 0  # no thread of its own
+        _lock = RLock()  # no semaphore between processes
+
+    return OneProcessBar
+
+
+class Bar:
+    """A stage on a terminal."""
+
+    def __init__(self, name: str, unit: str, total: int | None, done: int) -> None:
+        bytes_of = {"unit": "B", "unit_scale": True}
+        self._bar = tqdm_class()(
+            desc=name,
+            total=total,
+            initial=done,
+            leave=False,
+            miniters=1,
+            dynamic_ncols=True,
+            **(bytes_of if unit == "byte" else {"unit": f" {unit}s"}),
+        )
+        self.measured = ""
+
+    def advance(self, done: int, total: int | None) -> None:
+        """Move."""
+        self._bar.total = total or self._bar.total
+        self._bar.set_postfix_str(self.measured, refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        """Vanish."""
+        self._bar.close()
+
+
+class Lines:
+    """A stage where nothing can be renewed: a line after two seconds, and then every ten."""
+
+    def __init__(self, name: str, unit: str, total: int | None, done: int) -> None:
+        self.name, self.unit, self.total, self.done = name, unit, total, done
+        self.measured = ""
+        self._first = done
         self._started = time.monotonic()
-        self._timer = Timer(SECONDS_BEFORE_FIRST_LINE, self._show_first_line)
+        self._next_line = self._started + SECONDS_BEFORE_FIRST_LINE
+        self._shown: int | None = None
+        # Also where the first piece of the work takes long.
+        self._timer = Timer(SECONDS_BEFORE_FIRST_LINE, self.show)
         self._timer.daemon = True
         self._timer.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.cancel_first_line()
-        super().__exit__(kind, error, trace)
+    def advance(self, done: int, total: int | None) -> None:
+        """Write a line if the last is old enough."""
+        self.done, self.total = done, total or self.total
+        if time.monotonic() >= self._next_line:
+            self.show()
 
-    def cancel_first_line(self) -> None:
-        """There is more to tell by now."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def show(self) -> None:
+        """Write a line: how much is done, how fast, how long the rest will take."""
+        self._timer.cancel()
+        now = time.monotonic()
+        self._next_line, self._shown = now + SECONDS_BETWEEN_LINES, self.done
+        write_line(self.describe(now - self._started))
 
-    def _show_first_line(self) -> None:
-        if self.due():
-            self.show(self.first_line)
+    def close(self) -> None:
+        """Write the end where the beginning was written."""
+        self._timer.cancel()
+        if self._shown not in (None, self.done):
+            self.show()
 
-
-class EmbeddingProgress(SoonShown):
-    """Progress of bulk embedding."""
-
-    first_line = "the first sentences are being computed"
-
-    def __enter__(self) -> Self:
-        self.begin()
-        return super().__enter__()
-
-    def report(self, state: BulkProgress) -> None:
-        """Show how far it is: sentences, words a second, the time left, words known by then."""
-        if not self.due():
-            return
-        self.cancel_first_line()
-        if state.written:
-            total = counted(state.sentences, "sentence")
-            self.show(f"{state.written:,} of {total} written to the file")
-            return
-        left = state.seconds_left if state.seconds >= SECONDS_BEFORE_REST else None
-        rest = "" if left is None else f", {duration(left)} left"
-        self.show(
-            f"{counted(state.sentences, 'sentence')}, {state.words_per_second:,.0f} words/s{rest}, "
-            f"{state.known_words:.0%} of words from the cache"
-        )
+    def describe(self, seconds: float) -> str:
+        """The line."""
+        rate = (self.done - self._first) / seconds if seconds > 0 else 0.0
+        shown = [amount(self.done, self.unit, self.total)]
+        if 0 < rate < 1 and self.unit != "byte":
+            shown.append(f"{1 / rate:.1f} s/{self.unit}")
+        elif rate:
+            shown.append(f"{amount(round(rate), self.unit)}/s")
+        if self.total and rate and seconds >= SECONDS_BEFORE_REST:
+            shown.append(f"{duration((self.total - self.done) / rate)} left")
+        return f"{self.name}: {', '.join([*shown, *filter(None, [self.measured])])}"
 
 
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it.
+def amount(number: int, unit: str, total: int | None = None) -> str:
+    """A number with its unit, and of how many; bytes as megabytes.
 
-    >>> duration(42), duration(150), duration(1800), duration(9000)
-    ('42 s', '2.5 min', '30 min', '2.5 h')
+    >>> amount(50, "sentence", 200), amount(1, "word"), amount(3_000_000, "byte")
+    ('50 of 200 sentences', '1 word', '3.0 MB')
     """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 600:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    if unit == "byte":
+        of_all = f" of {total / 1e6:.1f}" if total else ""
+        return f"{number / 1e6:.1f}{of_all} MB"
+    return f"{number:,} of {counted(total, unit)}" if total else counted(number, unit)
 
 
-class Passes(DownloadProgress):
-    """Progress of work that goes over the same bytes several times, each time at its own rate."""
+def described(values: Mapping[str, float]) -> str:
+    """Numbers with their names.
 
-    _done = 0
+    >>> described({"sentences": 1200, "words_per_second": 5000.5, "loss": 0.12345, "seconds": 150})
+    '1,200 sentences, 5,000 words/s, loss 0.1235, 2.5 min'
+    """
+    return ", ".join(map(_described, values, values.values()))
 
-    def __call__(self, done: int, total: int | None) -> None:
-        """Report that `done` of `total` are done in this pass."""
-        again = done < self._done
-        self._done = done
-        if again:  # the next report is the first that has a rate
-            self._started = time.monotonic()
-        else:
-            super().__call__(done, total)
+
+def _described(name: str, value: float) -> str:
+    if name == "seconds":
+        return duration(value)
+    if name.endswith("_per_second"):
+        return f"{value:,.0f} {name.removesuffix('_per_second')}/s"
+    name = name.replace("_", " ")
+    if isinstance(value, int):
+        return counted(value, name.removesuffix("s"))
+    return f"{name} {value:,.4g}"

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import (
-    JSON_OPTION,
-    QUIET_OPTION,
-    EitherSpelling,
-    Function,
-    corpus_options,
-    corpus_text,
-    threads_option,
-)
-from elmokit.cli.progress import DownloadProgress, Passes, ProgressLine
+from elmokit.cli import EitherSpelling, options
+from elmokit.cli.progress import Display, show_stage
 
 if TYPE_CHECKING:
-    from elmokit.static.evaluation import AnalogyScore, SimilarityScore
-    from elmokit.static.training import Trained
     from elmokit.static.vectors import StaticVectors, WordNeighbour
 
 
@@ -34,100 +23,63 @@ def show_scores(
     quiet: bool = False,
 ) -> None:
     """Measure vectors, and print the scores."""
-    from elmokit.static.evaluation import analogy_scores, similarity_score
+    from elmokit.static.evaluation import analogy_scores, similarity_score, total
 
     similar = [similarity_score(vectors, path) for path in sets]
-    with ProgressLine("answering", quiet) as progress:
+    with show_stage("answering", "question", quiet) as progress:
         answered = [analogy_scores(vectors, path, progress) for path in analogies]
     if as_json:
         answer = {
             "similarity": [one._asdict() for one in similar],
-            "analogies": [[analogy_dict(one) for one in scores] for scores in answered],
+            "analogies": [
+                [{**one._asdict(), "accuracy": one.accuracy} for one in scores]
+                for scores in answered
+            ],
         }
         click.echo(json.dumps(answer, ensure_ascii=False, indent=2))
         return
     if similar:
-        show_similarity(similar)
-    for scores in answered:
-        show_analogies(scores)
-
-
-def analogy_dict(score: AnalogyScore) -> dict[str, Any]:
-    """A score as plain values for JSON."""
-    return {**score._asdict(), "accuracy": score.accuracy}
-
-
-def show_similarity(scores: Sequence[SimilarityScore]) -> None:
-    """Print a row for each similarity set."""
-    click.echo(f"{'similarity set':<30}{'Spearman':>10}{'known':>8}{'pairs':>8}")
-    for one in scores:
+        click.echo(f"{'similarity set':<30}{'Spearman':>10}{'known':>8}{'pairs':>8}")
+    for one in similar:
         spearman = "-" if one.spearman is None else f"{one.spearman:.3f}"
-        click.echo(f"{one.name:<30}{spearman:>10}{one.known:>8,}{one.pairs:>8,}")
+        click.echo(score_row(one.name, spearman, one.known, one.pairs))
+    for scores in answered:
+        click.echo(f"{'analogies':<30}{'right':>10}{'known':>8}{'asked':>8}")
+        for section in (*scores, total(scores)):
+            right = "-" if section.accuracy is None else f"{section.accuracy:.1%}"
+            click.echo(score_row(section.section, right, section.known, section.questions))
 
 
-def show_analogies(scores: Sequence[AnalogyScore]) -> None:
-    """Print a row for each section, and one for all."""
-    from elmokit.static.evaluation import total
-
-    click.echo(f"{'analogies':<30}{'right':>10}{'known':>8}{'asked':>8}")
-    for one in (*scores, total(scores)):
-        right = "-" if one.accuracy is None else f"{one.accuracy:.1%}"
-        click.echo(f"{one.section:<30}{right:>10}{one.known:>8,}{one.questions:>8,}")
-
-
-def number_option(name: str, text: str, **settings: Any) -> Callable[[Function], Function]:
-    """A flag that takes a number from 1 on."""
-    return click.option(name, type=click.IntRange(min=1), metavar="N", help=text, **settings)
-
-
-class PassesProgress(Passes):
-    """Progress over the words of a text, in several passes."""
-
-    def amount(self, number: int) -> str:
-        """A number of words."""
-        return f"{number:,} words"
+def score_row(name: str, score: str, known: int, asked: int) -> str:
+    """A row of a table of scores."""
+    return f"{name:<30}{score:>10}{known:>8,}{asked:>8,}"
 
 
 @click.command()
 @click.argument("corpus", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    help="Where to write: .safetensors (half precision), .txt or .vec, or .bin.",
-)
-@click.option(
+@options.output("FILE", "Where to write: .safetensors (half precision), .txt or .vec, or .bin.")
+@options.choice(
     "--method",
-    type=click.Choice(["skip-gram", "cbow", "fasttext"]),
+    ("skip-gram", "cbow", "fasttext"),
+    "Predict the words around a word; a word from those around it; skip-gram on subwords.",
     default="skip-gram",
-    show_default=True,
-    help="Predict the words around a word; a word from those around it; skip-gram on subwords.",
 )
-@number_option("--size", "Of a vector (100).")
-@number_option("--window", "Words to a side (5).")
-@number_option("--min-count", "Leave out rarer words (5).")
-@number_option("--max-words", "Keep the most frequent (all).")
-@number_option("--negative", "Random words beside each (5).")
-@number_option("--epochs", "Readings of CORPUS (5).")
-@number_option("--buckets", "Vectors of subwords (200000).")
-@partial(threads_option, pass_on=True, more=" Only 1 trains the same vectors again.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all randomness (1).")
-@click.option("--lowercase", is_flag=True, help="Read CORPUS in lower case.")
-@corpus_options
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@QUIET_OPTION
-@JSON_OPTION
-def train(
-    corpus: tuple[str, ...],
-    output: str,
-    lowercase: bool,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
-    """Train vectors on CORPUS: text files (plain, .gz, .xz, .zst), patterns, folders.
+@options.number("--size", "Of a vector (100).")
+@options.number("--window", "Words to a side (5).")
+@options.number("--min-count", "Leave out rarer words (5).")
+@options.number("--max-words", "Keep the most frequent (all).")
+@options.number("--negative", "Random words beside each (5).")
+@options.number("--epochs", "Readings of CORPUS (5).")
+@options.number("--buckets", "Vectors of subwords (200000).")
+@options.threads_option(pass_on=True, more=" Only 1 trains the same vectors again.")
+@options.number("--seed", "Of all randomness (1).", least=0)
+@options.flag("--lowercase", "Read CORPUS in lower case.")
+@options.corpus
+@options.flag("--force", "Replace FILE if it is there.")
+@options.quiet
+@options.as_json
+def train(corpus: tuple[str, ...], output: str, quiet: bool, as_json: bool, **flags: Any) -> None:
+    """Train vectors on CORPUS: text files (plain, .gz, .bz2, .xz, .zst), patterns, folders.
 
     A .bin file is word2vec's; of --method fasttext it is fastText's own, the only one that gives
     words outside the text a vector too.
@@ -139,29 +91,31 @@ def train(
     """
     from elmokit.static.training import TrainingSettings, train_from_files
 
-    text = corpus_text(flags)
+    read = {"text": options.corpus_text(flags), "lowercase": flags.pop("lowercase")}
+    force = flags.pop("force")
     settings = TrainingSettings(**{name: one for name, one in flags.items() if one is not None})
-    with PassesProgress("training", quiet) as progress:
-        trained = train_from_files(
-            corpus,
-            output,
-            settings,
-            text=text,
-            lowercase=lowercase,
-            force=force,
-            progress=progress,
-        )
-    show_trained(trained, output, as_json)
+    with Display(quiet) as shown:
+        trained = train_from_files(corpus, output, settings, **read, force=force, observer=shown)
+    vectors, sentences, words, _ = trained
+    size = vectors.vector_size
+    if as_json:
+        counts = {"sentences": sentences, "words": words, "kept": len(vectors), "size": size}
+        click.echo(json.dumps({"output": output, "method": settings.method, **counts}))
+        return
+    click.echo(
+        f"{output}: {len(vectors):,} words, vectors of {size}, by {settings.method} from "
+        f"{words:,} words in {sentences:,} sentences"
+    )
 
 
-top_option = number_option("--top", "How many words to show.", default=10, show_default=True)
+top_option = options.number("--top", "How many words to show.", default=10)
 
 
 @click.group(cls=EitherSpelling)
 def static() -> None:
-    """Static vectors: one for a word, whatever it means in its sentence.
+    """Static vectors: one for a word, whatever it means.
 
-    FILE is GloVe's or word2vec's text, word2vec's or fastText's .bin, each plain, .gz, .xz or
+    FILE is GloVe's or word2vec's text, word2vec's or fastText's .bin, each plain, .gz, .bz2, .xz or
     .zst, or a .safetensors of ours. Without it: the bundled word2vec.
 
     \b
@@ -178,7 +132,7 @@ static.add_command(train)
 @static.command()
 @click.argument("arguments", nargs=-1, required=True, metavar="[FILE] WORD")
 @top_option
-@JSON_OPTION
+@options.as_json
 def neighbours(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
     """The words whose vectors are nearest to WORD's.
 
@@ -194,7 +148,7 @@ def neighbours(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
 @static.command()
 @click.argument("arguments", nargs=-1, required=True, metavar="[FILE] QUESTION")
 @top_option
-@JSON_OPTION
+@options.as_json
 def analogy(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
     """What words add up to: QUESTION is such as "king - man + woman".
 
@@ -213,15 +167,14 @@ def analogy(arguments: tuple[str, ...], top: int, as_json: bool) -> None:
 
 @static.command()
 @click.argument("arguments", nargs=-1, metavar="[FILE] [WORD WORD]")
-@click.option(
+@options.value(
     "--set",
-    "sets",
+    "FILE",
+    "Pairs of words that people have judged, instead of WORD WORD. Can be given several times.",
+    called="sets",
     multiple=True,
-    metavar="FILE",
-    help="Pairs of words that people have judged, instead of WORD WORD. Can be given several "
-    "times.",
 )
-@JSON_OPTION
+@options.as_json
 def similarity(arguments: tuple[str, ...], sets: tuple[str, ...], as_json: bool) -> None:
     """How alike two words are: the cosine of their vectors, 1 for the same direction.
 
@@ -244,20 +197,20 @@ def similarity(arguments: tuple[str, ...], sets: tuple[str, ...], as_json: bool)
 
 @static.command()
 @click.argument("arguments", nargs=-1, metavar="[FILE]")
-@click.option(
+@options.value(
     "--pairs",
+    "FILE",
+    "A similarity set: two words and a score on each line. Can be given several times.",
     multiple=True,
-    metavar="FILE",
-    help="A similarity set: two words and a score on each line. Can be given several times.",
 )
-@click.option(
+@options.value(
     "--analogies",
+    "FILE",
+    "Questions: four words on each line, in sections. Can be given several times.",
     multiple=True,
-    metavar="FILE",
-    help="Questions: four words on each line, in sections. Can be given several times.",
 )
-@QUIET_OPTION
-@JSON_OPTION
+@options.quiet
+@options.as_json
 def evaluate(
     arguments: tuple[str, ...],
     pairs: tuple[str, ...],
@@ -282,16 +235,15 @@ def evaluate(
 
 @static.command()
 @click.argument("text")
-@number_option("--window", "Words to a side.", default=2, show_default=True)
-@click.option(
+@options.number("--window", "Words to a side.", default=2)
+@options.choice(
     "--tokenizer",
-    type=click.Choice(["default", "whitespace"]),
+    ("default", "whitespace"),
+    "What splits TEXT into sentences and words.",
     default="default",
-    show_default=True,
-    help="What splits TEXT into sentences and words.",
 )
-@click.option("--lowercase", is_flag=True, help="Read TEXT in lower case.")
-@JSON_OPTION
+@options.flag("--lowercase", "Read TEXT in lower case.")
+@options.as_json
 def pairs(text: str, window: int, tokenizer: str, lowercase: bool, as_json: bool) -> None:
     """Show what skip-gram learns from: each word of TEXT with each in its window.
 
@@ -300,32 +252,24 @@ def pairs(text: str, window: int, tokenizer: str, lowercase: bool, as_json: bool
       elmo static pairs "The quick brown fox jumps over the lazy dog." --window 2
     """
     from elmokit.analysis.senses import BRACKETS, with_mark
-    from elmokit.static.training import centres
+    from elmokit.static.training import skip_gram_pairs
     from elmokit.text.tokenizer import load_tokenizer
 
     sentences = load_tokenizer(tokenizer).sentences(text.lower() if lowercase else text)
     split = [[token.text for token in sentence] for sentence in sentences]
-    found = [centre for words in split for centre in centres(words, window)]
+    found = [
+        (words, position, pairs)
+        for words in split
+        for position, pairs in enumerate(skip_gram_pairs(words, window))
+    ]
     if as_json:
-        rows = [
-            {"sentence": list(one.words), "position": one.position, "pairs": one.pairs}
-            for one in found
-        ]
+        names = ("sentence", "position", "pairs")
+        rows = [dict(zip(names, one, strict=True)) for one in found]
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
-    for one in found:
-        click.echo(with_mark(one.words, one.position, BRACKETS))
-        click.echo("    " + " ".join(f"({word}, {other})" for word, other in one.pairs))
-
-
-def show_trained(trained: Trained, output: str, as_json: bool) -> None:
-    """Print what was trained on, and what it came to."""
-    if not as_json:
-        click.echo(f"{output}: {trained.describe()}")
-        return
-    vectors, method, sentences, words, _ = trained
-    counts = {"sentences": sentences, "words": words, "kept": len(vectors), "size": vectors.size}
-    click.echo(json.dumps({"output": output, "method": method, **counts}))
+    for words, position, pairs in found:
+        click.echo(with_mark(words, position, BRACKETS))
+        click.echo("    " + " ".join(f"({word}, {other})" for word, other in pairs))
 
 
 def split_file(arguments: Sequence[str], others: int) -> tuple[str | None, list[str]]:
@@ -342,7 +286,7 @@ def load(file: str | None) -> StaticVectors:
     """The vectors of a file, or the bundled ones."""
     from elmokit.static.vectors import StaticVectors
 
-    with DownloadProgress("reading") as progress:
+    with show_stage("reading", "byte") as progress:
         return StaticVectors.load(file, progress=progress)
 
 

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from elmokit.cli.options import (
-    QUIET_OPTION,
-    Function,
-    ModelCommand,
-    add_options,
-    check_place,
-    device_options,
-    model_options,
-)
-from elmokit.cli.pretrain import Lines, settings_of
-from elmokit.cli.progress import DownloadProgress, Fetched, ProgressLine, SoonShown, duration
+from elmokit.cli import options
+from elmokit.cli.pretrain import settings_of
+from elmokit.cli.progress import Display
 from elmokit.errors import InputError
+from elmokit.io.text_files import ExampleFormat
 from elmokit.system import counted, keep_large_blocks
 from elmokit.tasks.catalogue import CATALOGUE, task_config
-from elmokit.tasks.config import ElmoPlace, Format, Preset
-from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
+from elmokit.tasks.config import ElmoPlace, Preset
 
 if TYPE_CHECKING:
     from elmokit.io.text_files import Line
     from elmokit.tasks.ask import PredictionItem
     from elmokit.tasks.config import TaskConfig
-    from elmokit.tasks.trained import BilmReference, TrainedTask
+    from elmokit.tasks.trained import BilmReference, TaskFolder, TrainedTask
 
 
+EXAMPLE = "training.epochs=5"
 HEADER_OPTION = click.option(
     "--header/--no-header",
     default=None,
@@ -42,172 +35,81 @@ HEADER_OPTION = click.option(
 SKIP_OPTION = click.option(
     "--skip-bad-rows",
     is_flag=True,
+    default=None,
     help="Leave out rows of CSV and TSV with more or fewer fields than columns, and, in SQuAD's "
     "JSON of labelled questions, those without words, without an answer, or whose answer is not "
     "where the file says.",
 )
 
 
-def trained_with_options(function: Function) -> Function:
-    """Add the flags that say where the biLM of a trained task is now."""
-    return model_options(function, otherwise="where it was when the task was trained")
+trained_with = options.model_option("where it was when the task was trained")
+files_options = options.combined(
+    click.option(
+        "--format",
+        type=click.Choice(list(get_args(ExampleFormat))),
+        help="What the files are. Without it: what their names say.",
+    ),
+    options.value("--encoding", "NAME", "Theirs, such as latin-1 (utf-8)."),
+    options.value(
+        "--label-column",
+        "COLUMN",
+        "A name, a number from 1, or upos or xpos. Without it: the usual one.",
+    ),
+    options.value(
+        "--text-column",
+        "COLUMN",
+        "That of the text, or of words; given twice for pairs.",
+        multiple=True,
+    ),
+    HEADER_OPTION,
+    SKIP_OPTION,
+)
 
 
-def files_options(function: Function) -> Function:
-    """Add the flags that say how files of examples are read."""
-    return add_options(
-        function,
-        click.option(
-            "--format",
-            "file_format",
-            type=click.Choice(list(get_args(Format))),
-            help="What the files are. Without it: what their names say.",
-        ),
-        click.option("--encoding", metavar="NAME", help="Theirs, such as latin-1 (utf-8)."),
-        click.option(
-            "--label-column",
-            metavar="COLUMN",
-            help="A name, a number from 1, or upos or xpos. Without it: the usual one.",
-        ),
-        click.option(
-            "--text-column",
-            multiple=True,
-            metavar="COLUMN",
-            help="That of the text, or of words; given twice for pairs.",
-        ),
-        HEADER_OPTION,
-        SKIP_OPTION,
-    )
+def text_flags(flags: dict[str, Any], *more: str) -> dict[str, Any]:
+    """What flags say of how files are read, as `TextSettings` calls it; taken out of `flags`."""
+    names = ("format", "encoding", "label_column", "text_column", "header", "skip_bad_rows")
+    given = {name: flags.pop(name, None) for name in (*names, *more)}
+    return {name: value for name, value in given.items() if value not in (None, ())}
 
 
-def settings_of_flags(
-    static: str | None = None,
-    elmo_place: str | None = None,
-    no_elmo: bool = False,
-    layers: str | None = None,
-    per_direction: bool = False,
-    finetune_bilm: bool = False,
-    phrases: bool = False,
-    fraction: float | None = None,
-    seed: int | None = None,
-    file_format: str | None = None,
-    encoding: str | None = None,
-    label_column: str | None = None,
-    text_column: tuple[str, ...] = (),
-    header: bool | None = None,
-    skip_bad_rows: bool = False,
-    tokenizer: str | None = None,
-) -> dict[str, Any]:
-    """Settings that have a flag of their own, those that are given."""
-    if no_elmo and elmo_place not in (None, "none"):
-        raise click.UsageError(f"--no-elmo and --elmo {elmo_place} contradict each other")
-    number = layers is not None and layers.isdecimal()
-    return {
-        "inputs__static": static,
-        "inputs__elmo": "none" if no_elmo else elmo_place,
-        "inputs__layers": int(layers or 0) if number else layers,
-        "inputs__per_direction": per_direction or None,
-        "inputs__finetune_bilm": finetune_bilm or None,
-        "files__phrases": phrases or None,
-        "training__fraction": fraction,
-        "training__seed": seed,
-        "files__format": file_format,
-        "files__encoding": encoding,
-        "files__label": label_column,
-        "files__texts": list(text_column),
-        "files__header": header,
-        "files__skip_bad_rows": skip_bad_rows or None,
-        "files__tokenizer": tokenizer,
-    }
+def settings_of_flags(no_elmo: bool, flags: dict[str, Any]) -> dict[str, Any]:
+    """Settings that have a flag of their own, `inputs__static`; taken out of `flags`."""
+    given = {name: flags.pop(name) for name in list(flags) if "__" in name}
+    if no_elmo and given["inputs__elmo"] not in (None, "none"):
+        raise click.UsageError(
+            f"--no-elmo and --elmo {given['inputs__elmo']} contradict each other"
+        )
+    return given | {"inputs__elmo": "none"} if no_elmo else given
 
 
-def bilm_reference(
-    model: str | None, weights: str | None, vocabulary: str | None
-) -> BilmReference | None:
-    """The biLM that flags name; None where they name none."""
+def bilm_reference(flags: dict[str, Any]) -> BilmReference | None:
+    """The biLM that flags name, None where they name none; they are taken out of all."""
     from elmokit.tasks.trained import BilmReference
 
-    given = BilmReference(model, weights, vocabulary)
+    given = BilmReference(*(flags.pop(name) for name in ("model", "weights", "vocabulary")))
     return None if given == BilmReference() else given
 
 
-def load_task(folder: str, device: str | None, quiet: bool, flags: dict[str, Any]) -> TrainedTask:
+def load_task(
+    folder: str | TaskFolder, device: str | None, quiet: bool, flags: dict[str, Any]
+) -> TrainedTask:
     """The trained task that the flags describe; those of its model are taken out of them."""
     from elmokit.tasks.trained import TrainedTask
 
-    bilm = bilm_reference(flags.pop("model"), flags.pop("weights"), flags.pop("vocabulary"))
-    tokenizer = flags.pop("tokenizer")
-    with Fetched("fetching", quiet) as progress:
-        return TrainedTask.load(
-            folder, bilm=bilm, tokenizer=tokenizer, device=device, progress=progress
-        )
+    settings = {"bilm": bilm_reference(flags), "tokenizer": flags.pop("tokenizer")}
+    with Display(quiet) as shown:
+        return TrainedTask.load(folder, **settings, device=device, progress=shown.fetching)
 
 
-class LayersProgress(ProgressLine):
-    """Progress of computing layers."""
-
-    unit = "word"
-
-
-class WordsRead(SoonShown, LayersProgress):
-    """Progress of predicting and of scoring."""
-
-    first_line = "the first words are being read"
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """Report that `done` of `total` are done; with none of them the reading begins."""
-        if not done:
-            self.begin()
-            return
-        self.cancel_first_line()
-        super().__call__(done, total)
-
-
-class TaskDisplay(Lines, Watcher):
-    """Shows how training goes."""
-
-    def __init__(self, quiet: bool) -> None:
-        super().__init__(quiet)
-        self._layers: LayersProgress | None = None
-        self._fetching = DownloadProgress("reading", quiet)
-
-    def fetching(self, done: int, total: int | None) -> None:
-        """Bytes of a model or of static vectors that have been read."""
-        self._fetching(done, total)
-
-    def layers(self, done: int, total: int | None) -> None:
-        """Words whose layers have been computed."""
-        if self._layers is None:
-            self._layers = LayersProgress("computing ELMo's layers, once", self.quiet)
-        self._layers(done, total)
-
-    def step(self, report: StepReport) -> None:
-        """A batch is done."""
-        if self.due():
-            self.line(
-                f"epoch {report.epoch} of {report.epochs}, batch {report.batch:,} of "
-                f"{report.batches:,}, loss {report.loss:.4f}, {report.words_per_second:,.0f} "
-                f"words/s, at most {duration(report.seconds_left)} left",
-                stays=not self.terminal,
-            )
-
-    def epoch(self, report: EpochReport) -> None:
-        """An epoch is done, and dev was scored."""
-        mark = ", the best so far" if report.best else ""
-        self.line(
-            f"epoch {report.epoch}: loss {report.loss:.4f}, dev {report.score.describe()}, "
-            f"{duration(report.seconds)}{mark}"
-        )
-
-
-@click.command(cls=ModelCommand)
+@click.command(cls=options.ModelCommand)
 @click.argument("folder")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @files_options
-@trained_with_options
-@device_options
-@QUIET_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@trained_with
+@options.device
+@options.quiet
+@options.as_json
 def evaluate(
     folder: str,
     files: tuple[str, ...],
@@ -226,22 +128,12 @@ def evaluate(
     Example:
       elmo task evaluate my-spam more-messages.csv
     """
-    from dataclasses import replace
-
     from elmokit.tasks.reports import errors_text
 
     trained = load_task(folder, device, quiet, flags)
-    changes = settings_of((), **settings_of_flags(**flags))
-    reading = {name.removeprefix("files."): value for name, value in changes.items()}
-    with (
-        DownloadProgress("reading static vectors", quiet) as vectors,
-        WordsRead("scoring", quiet) as progress,
-    ):
+    with Display(quiet) as shown:
         found = trained.evaluate(
-            *files,
-            reading=replace(trained.config.files, **reading),
-            progress=progress,
-            looking_up=vectors,
+            *files, reading=replace(trained.config.files, **text_flags(flags)), observer=shown
         )
     if as_json:
         click.echo(json.dumps(found.score.to_dict()))
@@ -249,66 +141,56 @@ def evaluate(
         click.echo(f"{found.score.describe()}\n\n{errors_text(found)}")
 
 
-@click.command(cls=ModelCommand)
+@click.command(cls=options.ModelCommand)
 @click.argument("folder")
 @click.argument("input_file", metavar="[INPUT]", required=False)
-@click.option(
-    "--context",
-    metavar="FILE.txt",
-    help="Of a reader: the text that all questions are about.",
-)
-@click.option(
+@options.value("--context", "FILE.txt", "Of a reader: the text that all questions are about.")
+@options.value(
     "--question",
-    "questions",
+    "TEXT",
+    "Of a reader: a question, in place of INPUT. Can be given several times.",
+    called="questions",
     multiple=True,
-    metavar="TEXT",
-    help="Of a reader: a question, in place of INPUT. Can be given several times.",
 )
-@click.option(
+@options.value(
     "--predicates",
-    metavar="WORD,...",
-    help="Of srl: these words are the predicates, wherever they occur; the task finds none itself.",
+    "WORD,...",
+    "Of srl: these words are the predicates, wherever they occur; the task finds none itself.",
 )
-@click.option(
-    "--tagger",
-    metavar="FOLDER",
-    help="Of srl: what this trained task (pos) tags as a verb is a predicate.",
+@options.value(
+    "--tagger", "FOLDER", "Of srl: what this trained task (pos) tags as a verb is a predicate."
 )
-@click.option(
-    "-o", "--output", metavar="OUT.jsonl", help="Where the JSON lines go (standard output)."
-)
-@click.option("--force", is_flag=True, help="Replace OUT.jsonl.")
-@click.option(
+@options.output("OUT.jsonl", "Where the JSON lines go (standard output).", required=False)
+@options.flag("--force", "Replace OUT.jsonl.")
+@options.choice(
     "--as",
-    "shown_as",
-    type=click.Choice(["jsonl", "text"]),
+    ("jsonl", "text"),
+    "JSON lines, or the text itself with marks (coref, srl).",
+    called="shown_as",
     default="jsonl",
-    show_default=True,
-    help="JSON lines, or the text itself with marks (coref, srl).",
 )
-@click.option(
+@options.choice(
     "--format",
-    "item_format",
-    type=click.Choice(["text", "jsonl", "csv", "tsv", "squad"]),
-    help="What INPUT is. Without it: what its name says, or else what --format was in training; "
+    ("text", "jsonl", "csv", "tsv", "squad"),
+    "What INPUT is. Without it: what its name says, or else what --format was in training; "
     "standard input is text.",
 )
-@click.option(
+@options.value(
     "--text-column",
+    "COLUMN",
+    "Of a table: the name of the text's column, or its number from 1; given twice for pairs.",
     multiple=True,
-    metavar="COLUMN",
-    help="Of a table: the name of the text's column, or its number from 1; given twice for pairs.",
 )
 @HEADER_OPTION
 @SKIP_OPTION
-@click.option(
+@options.value(
     "--encoding",
-    metavar="NAME",
-    help="That of INPUT. Without it: that of the training files for CSV and TSV, else utf-8.",
+    "NAME",
+    "That of INPUT. Without it: that of the training files for CSV and TSV, else utf-8.",
 )
-@trained_with_options
-@device_options
-@QUIET_OPTION
+@trained_with
+@options.device
+@options.quiet
 def predict(
     folder: str,
     input_file: str | None,
@@ -353,26 +235,25 @@ def predict(
       elmo task predict my-coref story.txt --as text
       elmo task predict my-srl news.txt --tagger my-pos -o roles.jsonl
     """
+    from elmokit.io.files import check_new_file
     from elmokit.tasks.ask import answer_lines
-    from elmokit.tasks.trained import config_of
+    from elmokit.tasks.trained import TaskFolder
 
     check_asked(input_file, questions, predicates, tagger)
     if output is not None:
-        check_answers(output, force, [name for name in (input_file, context) if name])
-    task = config_of(folder)
+        check_new_file(output, force, [name for name in (input_file, context) if name])
+        options.check_place(output)
+    opened = TaskFolder(folder)
+    task = opened.config
     if task.kind != "reading" and questions:
         raise InputError(f"{folder}: answers no questions; give texts as INPUT, not --question")
     if task.kind != "srl" and (predicates is not None or tagger is not None):
         raise InputError(f"{folder}: knows no predicates; give neither --predicates nor --tagger")
     items = asked_items(task, input_file, questions, context, flags)
-    trained = load_task(folder, device, quiet, flags)
+    trained = load_task(opened, device, quiet, flags)
     items = with_predicates(items, trained, predicates, tagger, device)
-    with (
-        DownloadProgress("reading static vectors", quiet) as read,
-        WordsRead("predicting", quiet) as done,
-    ):
-        as_text = shown_as == "text"
-        lines = answer_lines(trained, items, as_text=as_text, progress=done, looking_up=read)
+    with Display(quiet) as shown:
+        lines = answer_lines(trained, items, as_text=shown_as == "text", observer=shown)
         number = write(lines, output)
     if output is not None and not quiet:
         click.echo(f"{counted(number, 'answer')} in {output}", err=True)
@@ -392,19 +273,6 @@ def check_asked(
         raise click.UsageError("give --predicates or --tagger, and not both")
 
 
-def check_answers(output: str, force: bool, read: Sequence[str]) -> None:
-    """Refuse to replace a file unasked, and what is read in any case."""
-    from elmokit.io.files import is_any_of
-
-    if os.path.isdir(output):
-        raise InputError(f"{output}: is a folder; name a file for the answers")
-    if is_any_of(output, read):
-        raise InputError(f"{output}: is what is asked about; name another file for the answers")
-    if os.path.exists(output) and not force:
-        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
-    check_place(output)
-
-
 def asked_items(
     task: TaskConfig,
     input_file: str | None,
@@ -416,20 +284,14 @@ def asked_items(
 
     The rest of a file is read as it is answered; its first item is looked at here.
     """
-    from elmokit.io.text_files import read_lines
-    from elmokit.tasks.ask import item_settings, items_of
+    from elmokit.io.text_files import read_lines, read_text
+    from elmokit.tasks.ask import items_of, settings_to_predict
 
-    settings = item_settings(
-        input_file or "-",
-        task,
-        format=flags.pop("item_format"),
-        columns=flags.pop("text_column"),
-        context=context,
-        **{name: flags.pop(name) for name in ("header", "skip_bad_rows", "encoding")},
-    )
+    settings = settings_to_predict(input_file or "-", task, **text_flags(flags))
     encoding = settings.encoding
+    about = None if context is None else read_text(context, encoding)
     lines = read_lines(input_file, encoding) if input_file else lines_of_questions(questions)
-    items = items_of(lines, task.kind, settings)
+    items = items_of(lines, task, settings, about)
     return chain(list(islice(items, 1)), items)
 
 
@@ -475,89 +337,83 @@ def write(lines: Iterator[str], output: str | None) -> int:
     return number
 
 
-EXAMPLE = "training.epochs=5"
-
-
-@click.command(cls=ModelCommand)
+@click.command(cls=options.ModelCommand)
 @click.argument("name", type=click.Choice(list(CATALOGUE)), metavar="NAME")
-@click.option(
+@options.value(
     "--train",
-    "train_files",
+    "FILE",
+    "Labelled examples to learn from. Can be given several times, as --dev and --test.",
     multiple=True,
     required=True,
-    metavar="FILE",
-    help="Labelled examples to learn from. Can be given several times, as --dev and --test.",
 )
-@click.option(
+@options.value(
     "--dev",
-    "dev_files",
+    "FILE",
+    "To choose the best epoch by. Without it: a fixed tenth of the training data is held out.",
     multiple=True,
-    metavar="FILE",
-    help="To choose the best epoch by. Without it: a fixed tenth of the training data is held out.",
 )
-@click.option("--test", "test_files", multiple=True, metavar="FILE", help="To score the result on.")
-@click.option("-o", "--output", required=True, metavar="FOLDER", help="The trained task.")
-@click.option(
+@options.value("--test", "FILE", "To score the result on.", multiple=True)
+@options.output("FOLDER", "The trained task.")
+@options.choice(
     "--preset",
-    type=click.Choice(list(get_args(Preset))),
+    get_args(Preset),
+    "Minutes on two cores, or the ELMo paper's networks.",
     default="small",
-    show_default=True,
-    help="Minutes on two cores, or the ELMo paper's networks.",
 )
-@click.option("--static", metavar="FILE", help="Word vectors to join: GloVe's or word2vec's.")
-@click.option(
+@options.value(
+    "--static", "FILE", "Word vectors to join: GloVe's or word2vec's.", called="inputs__static"
+)
+@options.choice(
     "--elmo",
-    "elmo_place",
-    type=click.Choice(list(get_args(ElmoPlace))),
-    help="Where ELMo joins. Without it: what the preset says.",
+    get_args(ElmoPlace),
+    "Where ELMo joins. Without it: what the preset says.",
+    called="inputs__elmo",
 )
-@click.option("--no-elmo", is_flag=True, help="The baseline of the same network: --elmo none.")
-@click.option("--layers", metavar="mix|top|N", help="All layers mixed, or one alone (mix).")
-@click.option("--per-direction", is_flag=True, help="Mix the directions of a layer separately.")
-@click.option("--finetune-bilm", is_flag=True, help="Train the biLM too.")
-@click.option("--phrases", is_flag=True, help="Train on all phrases of sentiment trees.")
-@click.option(
+@options.flag("--no-elmo", "The baseline of the same network: --elmo none.")
+@options.value(
+    "--layers",
+    "mix|top|N",
+    "All layers mixed, or one alone (mix).",
+    called="inputs__layers",
+    type=lambda text: int(text) if text.isdecimal() else text,
+)
+@options.flag(
+    "--per-direction",
+    "Mix the directions of a layer separately.",
+    called="inputs__per_direction",
+    default=None,
+)
+@options.flag(
+    "--finetune-bilm", "Train the biLM too.", called="inputs__finetune_bilm", default=None
+)
+@options.flag("--phrases", "Train on all phrases of sentiment trees.", default=None)
+@options.value(
     "--fraction",
+    "SHARE",
+    "Train on a fixed random part of the examples, such as 0.1.",
+    called="training__fraction",
     type=float,
-    metavar="SHARE",
-    help="Train on a fixed random part of the examples, such as 0.1.",
 )
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all randomness (1).")
-@click.option(
+@options.number("--seed", "Of all randomness (1).", called="training__seed", least=0)
+@options.choice(
     "--cache",
-    type=click.Choice(["memory", "disk", "none"]),
+    ("memory", "disk", "none"),
+    "Where the layers of a frozen biLM are kept; disk is for other runs too, in ELMOKIT_CACHE.",
     default="memory",
-    show_default=True,
-    help="Where the layers of a frozen biLM are kept; disk is for other runs too, in "
-    "ELMOKIT_CACHE.",
 )
 @files_options
-@model_options
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Change a setting, such as training.epochs=5; NAME= takes it away. Can be given several "
-    "times.",
-)
-@click.option("--resume", is_flag=True, help="Go on where the run in FOLDER stopped.")
-@click.option("--force", is_flag=True, help="Replace the run in FOLDER.")
-@device_options
-@QUIET_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@options.model
+@options.settings(EXAMPLE)
+@options.run
+@options.device
+@options.quiet
+@options.as_json
 def train(
     name: str,
-    train_files: tuple[str, ...],
-    dev_files: tuple[str, ...],
-    test_files: tuple[str, ...],
     output: str,
     preset: Any,
-    cache: Any,
     settings: tuple[str, ...],
-    resume: bool,
-    force: bool,
-    device: str | None,
+    no_elmo: bool,
     quiet: bool,
     as_json: bool,
     **flags: Any,
@@ -594,27 +450,14 @@ def train(
     from elmokit.tasks.run import train_task
 
     keep_large_blocks()
-    check_place(output)
-    bilm = bilm_reference(flags.pop("model"), flags.pop("weights"), flags.pop("vocabulary"))
-    config = task_config(name, preset, settings_of(settings, EXAMPLE, **settings_of_flags(**flags)))
-    shown = TaskDisplay(quiet)
-    try:
-        result = train_task(
-            config,
-            output,
-            train=train_files,
-            dev=dev_files or None,
-            test=test_files or None,
-            bilm=bilm,
-            cache=cache,
-            resume=resume,
-            force=force,
-            device=device,
-            watcher=shown,
-        )
-    finally:
-        shown.close()
-    click.echo(json.dumps(result.to_dict()) if as_json else result.describe())
+    options.check_place(output)
+    bilm, reading = bilm_reference(flags), text_flags(flags, "phrases", "tokenizer")
+    chosen = settings_of_flags(no_elmo, flags)
+    config = task_config(name, preset, settings_of(settings, EXAMPLE, **chosen))
+    config = replace(config, files=replace(config.files, **reading))
+    with Display(quiet) as shown:
+        result = train_task(config, output, **flags, bilm=bilm, observer=shown)
+    options.show_result(result, as_json)
 
 
 @click.group()

@@ -1,58 +1,39 @@
-"""`elmo predict`: the next word, the previous one, the missing one."""
+"""`elmo predict`, `elmo score` and `elmo perplexity`: the words of a language model."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli.options import (
-    STATE_OPTION,
-    ModelCommand,
-    language_model_options,
-    load_language_model,
-    text_options,
-    text_settings,
-)
+from elmokit.cli import options
+from elmokit.cli.progress import show_stage
 
 if TYPE_CHECKING:
-    from elmokit.inference.language_model import LanguageModel
     from elmokit.inference.predictions import Gap, RankedWord, SentenceScore, WordProbability
 
-
-Predicted = TypeVar("Predicted", "WordProbability", "RankedWord")
 
 ROWS_SHOWN = 10
 HEADING = "probability    score  forward  backward    prior  word"
 OF_ALL_WORDS = "  (probability: among all words, not these alone)"
+WORDS_HEADER = f"{'line':>6}{'forward':>11}{'backward':>11}  word"
+SENTENCES_HEADER = f"{'line':>6}{'total':>11}{'forward':>11}{'backward':>11}  sentence"
 BORDERS = {"</S>": "</S>  (the sentence ends)", "<S>": "<S>  (the sentence begins)"}
 
 
-@click.command(cls=ModelCommand)
+@click.command(cls=options.ModelCommand)
 @click.argument("sentence")
-@language_model_options
-@click.option("--previous", is_flag=True, help="Predict the word before SENTENCE.")
-@click.option(
-    "--missing",
-    is_flag=True,
-    help="SENTENCE is whole but for its ___, also where ___ begins or ends it.",
+@options.language_model
+@options.flag("--previous", "Predict the word before SENTENCE.")
+@options.flag("--missing", "SENTENCE is whole but for its ___, also where ___ begins or ends it.")
+@options.value("--candidates", "WORD,WORD...", "Say which of these fits best.")
+@options.number(
+    "--top", f"Show, or sample among, the N likeliest words.  [default: show {ROWS_SHOWN}]"
 )
-@click.option("--candidates", metavar="WORD,WORD...", help="Say which of these fits best.")
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help=f"Show, or sample among, the N likeliest words.  [default: show {ROWS_SHOWN}]",
-)
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Go on with up to N words drawn at random.",
-)
+@options.number("--sample", "Go on with up to N words drawn at random.")
 @click.option(
     "--temperature",
     type=click.FloatRange(min=0),
@@ -60,8 +41,8 @@ BORDERS = {"</S>": "</S>  (the sentence ends)", "<S>": "<S>  (the sentence begin
     show_default=True,
     help="Of sampling: lower for likelier words, 0 for the likeliest.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Of sampling: repeats what was drawn.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.number("--seed", "Of sampling: repeats what was drawn.", least=0)
+@options.as_json
 def predict(
     sentence: str,
     previous: bool,
@@ -74,7 +55,7 @@ def predict(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Predict the word that comes next in SENTENCE, or the one that is missing at ___.
+    """Predict the next word of SENTENCE, or the one missing at ___.
 
     A missing word is ranked by log p(word | before) + log p(word | after) - log p(word), where the
     last is left out if the model's vocabulary has no counts.
@@ -88,7 +69,7 @@ def predict(
     """
     if candidates is not None and sample is not None:
         raise click.UsageError("--candidates and --sample cannot go together")
-    language_model = load_language_model(**flags)
+    language_model = options.load_language_model(**flags)
     place = language_model.find_place(sentence, previous=previous, missing=missing)
     if sample is not None:
         if place.before is not None and place.after is not None:
@@ -100,19 +81,14 @@ def predict(
     elif candidates is not None:
         words = [word.strip() for word in candidates.split(",")]
         ranked = language_model.rank(place.before, words, place.after)
-        show(place, ranked, ranked_row, as_json, OF_ALL_WORDS)
+        show(place, ranked, as_json, HEADING + OF_ALL_WORDS)
     elif place.before is not None and place.after is not None:
         found = language_model.missing_words(place.before, place.after, top or ROWS_SHOWN)
-        show(place, found, ranked_row, as_json)
+        show(place, found, as_json, HEADING)
+    elif place.after is None:
+        show(place, language_model.next_words(place.before or [], top or ROWS_SHOWN), as_json)
     else:
-        show(place, likeliest(language_model, place, top or ROWS_SHOWN), row, as_json)
-
-
-def likeliest(language_model: LanguageModel, place: Gap, top: int) -> list[WordProbability]:
-    """The likeliest words at the open end of a sentence."""
-    if place.after is None:
-        return language_model.next_words(place.before or [], top)
-    return language_model.previous_words(place.after, top)
+        show(place, language_model.previous_words(place.after, top or ROWS_SHOWN), as_json)
 
 
 def show_sample(place: Gap, drawn: list[str], as_json: bool) -> None:
@@ -123,23 +99,17 @@ def show_sample(place: Gap, drawn: list[str], as_json: bool) -> None:
         click.echo(" ".join([*(place.before or ()), *drawn, *(place.after or ())]))
 
 
-def show(
-    place: Gap,
-    words: Sequence[Predicted],
-    row: Callable[[Predicted], str],
-    as_json: bool,
-    remark: str = "",
-) -> None:
-    """Print words in order of fit, a row each; `remark` ends the heading."""
+def show(place: Gap, words: Sequence[Any], as_json: bool, heading: str | None = None) -> None:
+    """Print words in order of fit, a row each; those with a heading have their scores."""
     if as_json:
         rows = [word.to_dict() for word in words]
         click.echo(json.dumps(place._asdict() | {"words": rows}, ensure_ascii=False, indent=2))
         return
     click.echo(str(place))
-    if row is ranked_row:
-        click.echo(f"{HEADING}{remark}")
+    if heading is not None:
+        click.echo(heading)
     for word in words:
-        click.echo(row(word))
+        click.echo(row(word) if heading is None else ranked_row(word))
 
 
 def row(word: WordProbability) -> str:
@@ -151,32 +121,19 @@ def ranked_row(word: RankedWord) -> str:
     """A word, its probability, and what its score is made of."""
     if not word.known:
         return f"{'':>48}  {word.word}  (not in the vocabulary)"
-    values = "".join(
-        f"{'-' if value is None else format(value, '.2f'):>{width}}"
-        for value, width in (
-            (word.score, 9),
-            (word.forward, 9),
-            (word.backward, 10),
-            (word.log_prior, 9),
-        )
-    )
-    return f"{word.probability:11.2%}{values}  {word.word}"
+    parts = (word.score, word.forward, word.backward, word.log_prior)
+    score, forward, backward, prior = ("-" if part is None else f"{part:.2f}" for part in parts)
+    return f"{word.probability:11.2%}{score:>9}{forward:>9}{backward:>10}{prior:>9}  {word.word}"
 
 
-@click.command(cls=ModelCommand)
+@click.command(cls=options.ModelCommand)
 @click.argument("input_file", metavar="FILE")
-@language_model_options
-@text_options
-@STATE_OPTION
-@click.option("--words", is_flag=True, help="A row for each word and marker.")
+@options.language_model
+@options.text
+@options.language_model_state
+@options.flag("--words", "A row for each word and marker.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each sentence.")
-def score(
-    input_file: str,
-    state: Any,
-    words: bool,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def score(input_file: str, state: Any, words: bool, as_json: bool, **flags: Any) -> None:
     """Print the log probability of each sentence of a file.
 
     FILE is what `elmo embed` reads, or - for standard input, which is answered as it comes. Each
@@ -193,8 +150,8 @@ def score(
     """
     from elmokit.bulk.inputs import open_input
 
-    source = open_input([input_file], text_settings(flags))
-    language_model = load_language_model(**flags)
+    source = open_input([input_file], options.text_settings(flags))
+    language_model = options.load_language_model(**flags)
     lines: deque[int] = deque()  # of the sentences that are read and not yet scored
 
     def sentences() -> Iterator[list[str]]:
@@ -205,20 +162,13 @@ def score(
 
     rows = word_rows if words else sentence_rows
     if not as_json:
-        click.echo(header(words))
+        click.echo(WORDS_HEADER if words else SENTENCES_HEADER)
     for found in language_model.score_stream(sentences(), state):
         line = lines.popleft()
         if as_json:
             click.echo(json.dumps({"line": line} | found.to_dict(), ensure_ascii=False))
         else:
             click.echo("\n".join(rows(line, found)))
-
-
-def header(words: bool) -> str:
-    """The names of the columns."""
-    if words:
-        return f"{'line':>6}{'forward':>11}{'backward':>11}  word"
-    return f"{'line':>6}{'total':>11}{'forward':>11}{'backward':>11}  sentence"
 
 
 def sentence_rows(number: int, score: SentenceScore) -> Iterator[str]:
@@ -244,19 +194,15 @@ def marked_words(score: SentenceScore) -> list[str]:
     ]
 
 
-@click.command(cls=ModelCommand)
+@click.command(cls=options.ModelCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@language_model_options
-@text_options
-@STATE_OPTION
-@click.option("--quiet", is_flag=True, help="Show no progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.language_model
+@options.text
+@options.language_model_state
+@options.quiet
+@options.as_json
 def perplexity(
-    files: tuple[str, ...],
-    state: Any,
-    quiet: bool,
-    as_json: bool,
-    **flags: Any,
+    files: tuple[str, ...], state: Any, quiet: bool, as_json: bool, **flags: Any
 ) -> None:
     """Say how well a model predicts a text: the lower the better.
 
@@ -271,12 +217,11 @@ def perplexity(
       elmo perplexity held-out.txt --split
     """
     from elmokit.bulk.inputs import open_input
-    from elmokit.cli.progress import ScoringProgress
 
-    source = open_input(files, text_settings(flags))
-    language_model = load_language_model(**flags, quiet=quiet)
+    source = open_input(files, options.text_settings(flags))
+    language_model = options.load_language_model(**flags, quiet=quiet)
     records = source.split_by(language_model.tokenizer.name).records(hint_at_raw=False)
     sentences = (record.words for record in records if record.words)
-    with ScoringProgress("scoring", quiet) as progress:
+    with show_stage("scoring", "sentence", quiet) as progress:
         result = language_model.perplexity(sentences, state, progress)
-    click.echo(json.dumps(result.to_dict()) if as_json else result.describe())
+    options.show_result(result, as_json)

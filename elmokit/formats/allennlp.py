@@ -1,11 +1,12 @@
-"""Models as AllenNLP and the original TensorFlow code keep them: options.json and weights.hdf5."""
+"""AllenNLP's models, and the original TensorFlow code's: options.json and weights.hdf5."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
 import numpy as np
@@ -13,135 +14,66 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
+from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig, naming
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.formats.allennlp_options import (
-    UNCOUNTED_WORDS,
-    naming,
-    options_of,
-    parse_options,
-)
+from elmokit.formats.allennlp_options import UNCOUNTED_WORDS, read_options
 from elmokit.formats.native import (
+    SOFTMAX,
     Shape,
     check_finite,
     expected_shapes,
-    grouped,
     misfit,
     state_dict_misfit,
 )
-from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.files import write_atomically
 from elmokit.io.hdf5 import hdf5_damage, open_hdf5
 
 EMBEDDING = "embedding"
 """Table of word vectors: word-input models and cached vocabularies have one."""
 
 
-class DatasetLayout:
-    """How a dataset holds tensors of the state_dict. This one: a single tensor, as it is."""
+class DatasetLayout(NamedTuple):
+    """How a dataset holds tensors of the state_dict."""
 
-    def shape(self, *kept: Shape) -> Shape:
-        """The dataset's shape, from the shapes of the tensors."""
-        return kept[0]
-
-    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
-        """From the dataset to the tensors."""
-        return (stored,)
-
-    def write(self, *kept: Tensor) -> Tensor:
-        """From the tensors to the dataset."""
-        return kept[0]
+    read: Callable[[Tensor], tuple[Tensor, ...]]  # from the dataset to the tensors
+    write: Callable[..., Tensor]  # from the tensors to the dataset
 
 
-class Transposed(DatasetLayout):
-    """The file multiplies `x @ W`, torch `x @ W.T`."""
-
-    def shape(self, *kept: Shape) -> Shape:
-        """From (out, in) to (in, out)."""
-        return kept[0][::-1]
-
-    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
-        """From (in, out) to (out, in)."""
-        return (stored.T,)
-
-    def write(self, *kept: Tensor) -> Tensor:
-        """From (out, in) to (in, out)."""
-        return kept[0].T
-
-
-class Convolution(DatasetLayout):
-    """Filters over a picture one character high, (1, width, character_size, filters)."""
-
-    def shape(self, *kept: Shape) -> Shape:
-        """From (filters, character_size, width)."""
-        return (1, *kept[0][::-1])
-
-    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
-        """To (filters, character_size, width)."""
-        return (stored.squeeze(0).permute(2, 1, 0),)
-
-    def write(self, *kept: Tensor) -> Tensor:
-        """From (filters, character_size, width)."""
-        return kept[0].permute(2, 1, 0).unsqueeze(0)
-
-
-class WithoutPadding(DatasetLayout):
-    """Our row 0, all zeros for a padded word, is not in the file."""
-
-    def shape(self, *kept: Shape) -> Shape:
-        """One row less."""
-        return (kept[0][0] - 1, *kept[0][1:])
-
-    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
-        """Put the row of zeros before the others."""
-        return (functional.pad(stored, (0, 0, 1, 0)),)
-
-    def write(self, *kept: Tensor) -> Tensor:
-        """Leave row 0 out, whatever it holds: padded words are masked."""
-        return kept[0][1:]
-
-
-class Gates(DatasetLayout):
-    """Four gates side by side, in the file's order i, j, f, o, where we keep i, f, o, j.
+def our_gates(stored: Tensor) -> Tensor:
+    """Four gates side by side, in the file's order i, j, f, o, where we have i, f, o, j.
 
     TensorFlow adds 1 to the forget gate when it runs, not in the file, and so does our LSTM: the
     numbers are the same on both sides.
     """
-
-    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
-        """From (4 * cell,)."""
-        i, j, f, o = stored.chunk(4)
-        return (torch.cat([i, f, o, j]),)
-
-    def write(self, *kept: Tensor) -> Tensor:
-        """To (4 * cell,)."""
-        i, f, o, j = kept[0].chunk(4)
-        return torch.cat([i, j, f, o])
+    i, j, f, o = stored.chunk(4)
+    return torch.cat([i, f, o, j])
 
 
-class GateWeights(Gates):
-    """Input weights above recurrent ones, (input + recurrent, 4 * cell); both equally high."""
-
-    def shape(self, *kept: Shape) -> Shape:
-        """From the shapes of both weights, (4 * cell, size)."""
-        inputs, recurrent = kept
-        return (inputs[1] + recurrent[1], inputs[0])
-
-    def read(self, stored: Tensor) -> tuple[Tensor, ...]:
-        """To input and recurrent weight, (4 * cell, size) each."""
-        (gates,) = super().read(stored.T)
-        return gates.chunk(2, dim=1)
-
-    def write(self, *kept: Tensor) -> Tensor:
-        """From input and recurrent weight."""
-        return super().write(torch.cat(kept, dim=1)).T
+def their_gates(kept: Tensor) -> Tensor:
+    """The inverse of `our_gates`."""
+    i, f, o, j = kept.chunk(4)
+    return torch.cat([i, j, f, o])
 
 
-AS_IT_IS = DatasetLayout()
-TRANSPOSED = Transposed()
-CONVOLUTION = Convolution()
-WITHOUT_PADDING = WithoutPadding()
-GATES = Gates()
-GATE_WEIGHTS = GateWeights()
+AS_IT_IS = DatasetLayout(lambda stored: (stored,), lambda kept: kept)
+# The file multiplies `x @ W`, torch `x @ W.T`.
+TRANSPOSED = DatasetLayout(lambda stored: (stored.T,), lambda kept: kept.T)
+# Filters over a picture one character high, (1, width, character_size, filters), where ours are
+# (filters, character_size, width).
+CONVOLUTION = DatasetLayout(
+    lambda stored: (stored.squeeze(0).permute(2, 1, 0),),
+    lambda kept: kept.permute(2, 1, 0).unsqueeze(0),
+)
+# Our row 0, all zeros for a padded word, is not in the file.
+WITHOUT_PADDING = DatasetLayout(
+    lambda stored: (functional.pad(stored, (0, 0, 1, 0)),), lambda kept: kept[1:]
+)
+GATES = DatasetLayout(lambda stored: (our_gates(stored),), their_gates)
+# Input weights above recurrent ones, (input + recurrent, 4 * cell); both equally high.
+GATE_WEIGHTS = DatasetLayout(
+    lambda stored: our_gates(stored.T).chunk(2, dim=1),
+    lambda *kept: their_gates(torch.cat(kept, dim=1)).T,
+)
 
 
 @dataclass(frozen=True)
@@ -155,25 +87,20 @@ class Dataset:
     """What else the dataset may be called."""
 
 
-def parts(config: ModelConfig) -> list[Dataset]:
-    """The datasets of a model of this config."""
+def parts(config: ModelConfig) -> dict[Dataset, Shape | None]:
+    """The datasets of a model of this config, with their shapes.
+
+    A projection between equal sizes has none: some files may have one, this config has no place
+    for it.
+    """
     shapes = expected_shapes(config)
-    return [part for part in _possible_parts(config) if part.keys[0] in shapes]
 
+    def shape(part: Dataset) -> Shape:
+        kept = (torch.empty(shapes[key], device="meta") for key in part.keys)
+        return tuple(part.layout.write(*kept).shape)
 
-def dataset_shapes(config: ModelConfig) -> dict[str, Shape]:
-    """The shape of every dataset of a model of this config, by name."""
-    shapes = expected_shapes(config)
-    return {
-        part.dataset: part.layout.shape(*(shapes[key] for key in part.keys))
-        for part in parts(config)
-    }
-
-
-def parts_without_place(config: ModelConfig) -> list[Dataset]:
-    """Projections between equal sizes: some files may have one, this config has none."""
-    shapes = expected_shapes(config)
-    return [part for part in _possible_parts(config) if part.keys[0] not in shapes]
+    possible = _possible_parts(config)
+    return {part: shape(part) if part.keys[0] in shapes else None for part in possible}
 
 
 def _possible_parts(config: ModelConfig) -> Iterator[Dataset]:
@@ -223,13 +150,11 @@ def shape_of(file: h5py.File, name: str) -> Shape | None:
     """The shape of a dataset; None when there is none of that name."""
     with hdf5_damage(file.filename):
         item = file.get(name)
-        if not isinstance(item, h5py.Dataset):
-            return None
-        return (0,) if item.shape is None else item.shape  # None: a dataset that holds nothing
+        return item.shape if isinstance(item, h5py.Dataset) else None
 
 
 def read_floats(file: h5py.File, name: str) -> Tensor:
-    """A dataset of floating-point numbers as float32; anything else is refused."""
+    """A dataset of floating-point numbers as float32; anything else raises."""
     place = f"{file.filename}: {name}"
     with hdf5_damage(file.filename):
         dataset = file[name]
@@ -247,9 +172,9 @@ PathLike = str | Path
 
 
 def read_model(
-    options: PathLike, weights: PathLike, embedding: PathLike | None = None
+    options: PathLike, weights: PathLike, embedding: PathLike | None = None, *, softmax: bool = True
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Read a whole model: its config, and its state_dict.
+    """Read a complete model: its config, and its state_dict.
 
     The config is completed with what only the weight file knows, the number of softmax words and
     of words in a word-input model's table. With an `embedding` file the model takes words, not
@@ -259,26 +184,15 @@ def read_model(
     if embedding is not None:
         config = replace(config, encoder=WordEncoderConfig(words=UNCOUNTED_WORDS))
     config = _complete(config, weights, embedding)
-    return config, read_weights(weights, config, embedding)
-
-
-def read_options(path: PathLike) -> ModelConfig:
-    """Read options.json; settings this package has no use for are passed over.
-
-    Where the options do not tell a word-input model's number of words, it is a placeholder until
-    `read_model` counts them in the weight file. The softmax too is seen there only.
-    """
-    return parse_options(read_object(path), path)
-
-
-def write_options(config: ModelConfig, path: PathLike) -> None:
-    """Write options.json as AllenNLP and the original code read it at prediction."""
-    with write_atomically(path) as temporary:
-        write_object(options_of(config), temporary)
+    return config, read_weights(weights, config, embedding, softmax=softmax)
 
 
 def read_weights(
-    path: PathLike, config: ModelConfig, embedding_path: PathLike | None = None
+    path: PathLike,
+    config: ModelConfig,
+    embedding_path: PathLike | None = None,
+    *,
+    softmax: bool = True,
 ) -> dict[str, Tensor]:
     """Read weights.hdf5 into the state_dict of a model of this config, float32.
 
@@ -286,13 +200,18 @@ def read_weights(
         path: The weight file. Datasets that the config has no place for are passed over.
         config: Its options; see `read_model` for a word-input model or one with a softmax.
         embedding_path: A second file that holds a word-input model's table of word vectors.
+        softmax: Whether the softmax is read too.
     """
-    everything = parts(config)
-    if embedding_path is None:
-        return _read_parts(path, config, everything)
-    table = [part for part in everything if part.dataset == EMBEDDING]
-    others = [part for part in everything if part.dataset != EMBEDDING]
-    return _read_parts(embedding_path, config, table) | _read_parts(path, config, others)
+    wanted = {
+        part: shape
+        for part, shape in parts(config).items()
+        if softmax or not part.keys[0].startswith(SOFTMAX)
+    }
+    state_dict: dict[str, Tensor] = {}
+    if embedding_path is not None:
+        table = next(part for part in wanted if part.dataset == EMBEDDING)
+        state_dict = _read_parts(embedding_path, config, {table: wanted.pop(table)})
+    return state_dict | _read_parts(path, config, wanted)
 
 
 def write_weights(state_dict: Mapping[str, Tensor], config: ModelConfig, path: PathLike) -> None:
@@ -304,31 +223,20 @@ def write_weights(state_dict: Mapping[str, Tensor], config: ModelConfig, path: P
     if wrong:
         raise InputError(f"{path}: not written; the weights do not fit the config: {wrong}")
     with write_atomically(path) as temporary, h5py.File(temporary, "w") as file:
-        for part in parts(config):
+        for part, shape in parts(config).items():
+            if shape is None:
+                continue
             kept = [state_dict[key].detach().to("cpu", torch.float32) for key in part.keys]
             stored = part.layout.write(*kept)
             check_finite(stored, f"{path}: not written; {', '.join(part.keys)}")
             file.create_dataset(part.dataset, data=stored.numpy())
 
 
-def read_cached_vocabulary(path: PathLike) -> Tensor:
-    """Read the token vectors of a vocabulary, (words, size), in its order; no row is padding."""
-    with open_hdf5(path) as file:
-        shape = shape_of(file, EMBEDDING)
-        if shape is None or len(shape) != 2 or 0 in shape:
-            found = "it is missing" if shape is None else f"it is {shape}"
-            raise FormatError(f"{path}: {EMBEDDING} must be (words, size) but {found}")
-        return read_floats(file, EMBEDDING)
-
-
-def write_cached_vocabulary(vectors: Tensor | np.ndarray, path: PathLike) -> None:
+def write_cached_vocabulary(vectors: Tensor, path: PathLike) -> None:
     """Write the token vectors of a vocabulary, (words, size), in its order and without padding."""
-    table = torch.as_tensor(vectors).detach().to("cpu", torch.float32)
-    if table.dim() != 2:
-        raise InputError(f"the vectors are {tuple(table.shape)}; they must be (words, size)")
-    check_finite(table, f"{path}: not written; the table")
+    check_finite(vectors, f"{path}: not written; the table")
     with write_atomically(path) as temporary, h5py.File(temporary, "w") as file:
-        file.create_dataset(EMBEDDING, data=table.numpy())
+        file.create_dataset(EMBEDDING, data=vectors.numpy())
 
 
 def _complete(config: ModelConfig, weights: PathLike, embedding: PathLike | None) -> ModelConfig:
@@ -347,15 +255,20 @@ def _complete(config: ModelConfig, weights: PathLike, embedding: PathLike | None
         return replace(config, encoder=replace(config.encoder, words=words))
 
 
-def _read_parts(path: PathLike, config: ModelConfig, wanted: list[Dataset]) -> dict[str, Tensor]:
-    """Check the shapes of all wanted datasets, then read them."""
+def _read_parts(
+    path: PathLike, config: ModelConfig, possible: Mapping[Dataset, Shape | None]
+) -> dict[str, Tensor]:
+    """Check the shapes of all datasets that are wanted, then read them."""
+    state_dict: dict[str, Tensor] = {}
     with open_hdf5(path) as file:
-        names = {part.dataset: _name_in(file, part) for part in wanted}
-        _check_shapes(file, path, config, names)
-        _check_leftovers(file, path, config)
-        state_dict: dict[str, Tensor] = {}
+        names = {part: _name_in(file, part) for part in possible}
+        found = {part: shape_of(file, name) for part, name in names.items()}
+        wanted = {part: shape for part, shape in possible.items() if shape is not None}
+        _check_shapes(path, wanted, found)
+        unused = [part for part in found if part not in wanted and found[part] is not None]
+        _check_leftovers(file, path, config, [part.dataset for part in unused])
         for part in wanted:
-            tensors = part.layout.read(read_floats(file, names[part.dataset]))
+            tensors = part.layout.read(read_floats(file, names[part]))
             state_dict |= {
                 key: tensor.contiguous() for key, tensor in zip(part.keys, tensors, strict=True)
             }
@@ -363,13 +276,11 @@ def _read_parts(path: PathLike, config: ModelConfig, wanted: list[Dataset]) -> d
 
 
 def _check_shapes(
-    file: h5py.File, path: PathLike, config: ModelConfig, names: Mapping[str, str]
+    path: PathLike, wanted: Mapping[Dataset, Shape], found: Mapping[Dataset, Shape | None]
 ) -> None:
-    """Refuse the file, in one error, for all datasets that are missing or of another shape."""
-    shapes = dataset_shapes(config)
-    expected = {name: shapes[name] for name in names}
-    found = {name: shape_of(file, actual) for name, actual in names.items()}
-    there = {name: shape for name, shape in found.items() if shape is not None}
+    """Raise one error for all datasets that are missing or of another shape."""
+    expected = {part.dataset: shape for part, shape in wanted.items()}
+    there = {part.dataset: shape for part in wanted if (shape := found[part]) is not None}
     wrong = misfit(expected, there)
     if not wrong:
         return
@@ -380,17 +291,14 @@ def _check_shapes(
     raise FormatError(f"{path}: {reason}: {wrong}")
 
 
-def _check_leftovers(file: h5py.File, path: PathLike, config: ModelConfig) -> None:
-    """Refuse or report parts of a model that the options leave unused."""
-    projections = [
-        part.dataset
-        for part in parts_without_place(config)
-        if shape_of(file, _name_in(file, part)) is not None
-    ]
+def _check_leftovers(
+    file: h5py.File, path: PathLike, config: ModelConfig, projections: list[str]
+) -> None:
+    """Raise or warn where the options leave parts of a model unused."""
     if projections:
         # The original code passes such a projection over and AllenNLP applies it.
         raise FormatError(
-            f"{path}: has {grouped(projections)}, a projection between equal sizes, "
+            f"{path}: has {', '.join(projections)}, a projection between equal sizes, "
             "which is not supported; check dim, projection_dim and filters in the options"
         )
     for name in _parts_beyond(config):

@@ -1,21 +1,27 @@
-"""The contents of AllenNLP's options.json: the same settings under other names."""
+"""AllenNLP's options.json: the same settings under other names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from elmokit.config import (
+    FILTERS,
+    Activation,
     CharacterEncoderConfig,
+    Count,
+    CountOrZero,
     EncoderConfig,
     ModelConfig,
+    Within,
     WordEncoderConfig,
-    check_size,
+    checked,
+    naming,
 )
-from elmokit.errors import ConfigError, FormatError
+from elmokit.errors import ConfigError
+from elmokit.io.files import read_object, write_atomically, write_object
 
 MAX_CHARACTERS = 50
 """What AllenNLP uses whatever its options say."""
@@ -25,36 +31,38 @@ UNCOUNTED_WORDS = 2
 """Words of a word-input model until they are counted in its weight file: the markers alone."""
 
 Options = Mapping[str, Any]
+Filters = Annotated[tuple[tuple[Count, Count], ...], FILTERS]
+LstmClip = Annotated[
+    float, Within(least=0, below=1e30), "it must be a positive number, or null for no clip"
+]
 
 
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Say in which file a setting is wrong."""
-    try:
-        yield
-    except ConfigError as error:
-        raise FormatError(f"{path}: {error}") from error
+def read_options(path: str | Path) -> ModelConfig:
+    """Read options.json; settings this package has no use for are passed over.
 
-
-def parse_options(options: Options, path: str | Path) -> ModelConfig:
-    """The config that options describe; `path` is for the errors."""
+    Where the options do not tell a word-input model's number of words, it is a placeholder until
+    `allennlp.read_model` counts them in the weight file. The softmax too is seen there only.
+    """
+    options = read_object(path)
     with naming(path):
-        lstm = _section(options, "lstm")
+        lstm = _value(options, "lstm", Options)
         return ModelConfig(
-            encoder=_encoder(options, path),
-            token_size=_size(lstm, "lstm.projection_dim"),
-            cell_size=_size(lstm, "lstm.dim"),
-            lstm_layers=_size(lstm, "lstm.n_layers", default=1),
-            cell_clip=_clip(lstm, "lstm.cell_clip"),
-            projection_clip=_clip(lstm, "lstm.proj_clip"),
-            skip_connections=_skip_connections(lstm),
+            encoder=_encoder(options),
+            token_size=_value(lstm, "lstm.projection_dim", Count),
+            cell_size=_value(lstm, "lstm.dim", Count),
+            lstm_layers=_value(lstm, "lstm.n_layers", Count, 1),
+            # 0 means no clip too, as AllenNLP reads it.
+            cell_clip=_value(lstm, "lstm.cell_clip", LstmClip, None) or None,
+            projection_clip=_value(lstm, "lstm.proj_clip", LstmClip, None) or None,
+            # Absent means no, as in the original training code.
+            skip_connections=_value(lstm, "lstm.use_skip_connections", bool, False),
         )
 
 
-def options_of(config: ModelConfig) -> dict[str, Any]:
-    """The options that describe this config to AllenNLP.
+def write_options(config: ModelConfig, path: str | Path) -> None:
+    """Write options.json as AllenNLP and the original code read it at prediction.
 
-    `parse_options` gives the config back, but for what options have no name for: the number of
+    `read_options` gives the config back, but for what options have no name for: the number of
     softmax words, which the weight file shows, and the sentence markers of a word-input model,
     which its vocabulary shows.
     """
@@ -69,107 +77,47 @@ def options_of(config: ModelConfig) -> dict[str, Any]:
         }
     }
     if isinstance(config.encoder, WordEncoderConfig):
-        return {**options, "n_tokens_vocab": config.encoder.words}
-    options["char_cnn"] = {
-        "activation": config.encoder.activation,
-        "filters": [list(pair) for pair in config.encoder.filters],
-        "n_highway": config.encoder.highways,
-        "embedding": {"dim": config.encoder.character_size},
-        "n_characters": CHARACTERS[0],
-        "max_characters_per_token": config.encoder.max_characters,
-    }
-    return options
+        options["n_tokens_vocab"] = config.encoder.words
+    else:
+        options["char_cnn"] = {
+            "activation": config.encoder.activation,
+            "filters": [list(pair) for pair in config.encoder.filters],
+            "n_highway": config.encoder.highways,
+            "embedding": {"dim": config.encoder.character_size},
+            "n_characters": CHARACTERS[0],
+            "max_characters_per_token": config.encoder.max_characters,
+        }
+    with write_atomically(path) as temporary:
+        write_object(options, temporary)
 
 
-def _encoder(options: Options, path: str | Path) -> EncoderConfig:
+def _encoder(options: Options) -> EncoderConfig:
     if "char_cnn" not in options:
         # Training options know the number of words; others leave it to the weight file.
-        return WordEncoderConfig(words=_size(options, "n_tokens_vocab", default=UNCOUNTED_WORDS))
-    characters = _section(options, "char_cnn")
-    _check_characters(characters)
+        return WordEncoderConfig(words=_value(options, "n_tokens_vocab", Count, UNCOUNTED_WORDS))
+    characters = _value(options, "char_cnn", Options)
+    # The weight file has 261 rows in either case.
+    _value(characters, "char_cnn.n_characters", Literal[CHARACTERS], CHARACTERS[0])
+    embedding = _value(characters, "char_cnn.embedding", Options)
     return CharacterEncoderConfig(
-        filters=_filters(characters),
-        character_size=_size(_section(characters, "char_cnn.embedding"), "char_cnn.embedding.dim"),
-        max_characters=_size(
-            characters, "char_cnn.max_characters_per_token", default=MAX_CHARACTERS
+        filters=_value(characters, "char_cnn.filters", Filters),
+        character_size=_value(embedding, "char_cnn.embedding.dim", Count),
+        max_characters=_value(
+            characters, "char_cnn.max_characters_per_token", Count, MAX_CHARACTERS
         ),
-        highways=_highways(characters),
-        activation=_activation(characters, path),
+        highways=_value(characters, "char_cnn.n_highway", CountOrZero, 0),
+        activation=_value(characters, "char_cnn.activation", Activation),
     )
 
 
-def _value(section: Options, name: str) -> Any:
-    """The value of a setting that must be there; `name` is its whole path, for the error."""
-    key = name.rpartition(".")[2]
-    if key not in section:
+def _value(section: Options, name: str, kind: Any, *default: Any) -> Any:
+    """A setting by its complete path; absent and null mean its default, if it has one."""
+    value = section.get(name.rpartition(".")[2])
+    if value is not None:
+        return checked(name, value, kind)
+    if not default:
         raise ConfigError(f"{name} is missing; is this the options file of a biLM?")
-    return section[key]
-
-
-def _section(options: Options, name: str) -> Options:
-    section = _value(options, name)
-    if not isinstance(section, Mapping):
-        raise ConfigError(f"{name} is {section!r}; it must be an object of settings")
-    return section
-
-
-def _size(section: Options, name: str, default: int | None = None) -> int:
-    key = name.rpartition(".")[2]
-    value = default if default is not None and key not in section else _value(section, name)
-    check_size(name, value)
-    return int(value)
-
-
-def _highways(characters: Options) -> int:
-    highways = characters.get("n_highway")
-    if highways is None:
-        return 0
-    check_size("char_cnn.n_highway", highways, least=0)
-    return int(highways)
-
-
-def _clip(lstm: Options, name: str) -> float | None:
-    """A clip; absent, null and 0 all mean none, as AllenNLP reads them."""
-    value = lstm.get(name.rpartition(".")[2])
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
-        raise ConfigError(f"{name} is {value!r}; it must be a positive number, or null for no clip")
-    return float(value) or None
-
-
-def _skip_connections(lstm: Options) -> bool:
-    """Whether layers add their input; absent or null means no, as in the original training code."""
-    value = lstm.get("use_skip_connections")
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        raise ConfigError(f"lstm.use_skip_connections is {value!r}; it must be true or false")
-    return value
-
-
-def _check_characters(characters: Options) -> None:
-    """Refuse an alphabet other than ours; the weight file has 261 rows in either case."""
-    number = characters.get("n_characters", CHARACTERS[0])
-    if number not in CHARACTERS:
-        raise ConfigError(f"char_cnn.n_characters is {number!r}; use 262 (or 261, as in training)")
-
-
-def _filters(characters: Options) -> tuple[tuple[int, int], ...]:
-    filters = _value(characters, "char_cnn.filters")
-    pairs = isinstance(filters, list) and all(
-        isinstance(pair, list) and len(pair) == 2 for pair in filters
-    )
-    if not pairs:
-        raise ConfigError(f"char_cnn.filters is {filters!r}; it must be a list of [width, number]")
-    return tuple((width, number) for width, number in filters)
-
-
-def _activation(characters: Options, path: str | Path) -> Any:
-    name = _value(characters, "char_cnn.activation")
-    if name not in ("relu", "tanh"):
-        raise FormatError(f"{path}: activation {name!r} is not supported; use 'relu' or 'tanh'")
-    return name
+    return default[0]
 
 
 def _shortest(clip: float | None) -> float | None:

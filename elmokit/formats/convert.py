@@ -13,9 +13,11 @@ from elmokit.bundled import is_bundled
 from elmokit.config import CharacterEncoderConfig, check_choice
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats import allennlp, native
+from elmokit.formats.allennlp_options import write_options
 from elmokit.formats.find import Location, model_folder, read_model
 from elmokit.formats.native import SavedModel
-from elmokit.io.files import write_folder_atomically
+from elmokit.io.fetch import Progress
+from elmokit.io.files import check_new_file, write_folder_atomically
 from elmokit.model.bilm import BiLM
 from elmokit.text.characters import UnusualWords, character_ids, without_markers
 from elmokit.text.tokenizer import load_tokenizer
@@ -35,6 +37,7 @@ def convert_model(
     tokenizer: str | None = None,
     half: bool = False,
     force: bool = False,
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Write the model at `source` (a folder, or options and weights) in another format.
 
@@ -48,6 +51,7 @@ def convert_model(
         tokenizer: The tokenizer to record in a native folder.
         half: Store native weights as float16.
         force: Replace what is there.
+        progress: Told how far a download is.
 
     Returns:
         The files written.
@@ -59,8 +63,9 @@ def convert_model(
     )
     target = target or ("allennlp" if from_native else "native")
     if target == "cached-vocabulary":
-        return cache_vocabulary(read_model(*source, embedding=embedding), vocabulary, folder, force)
-    saved = read_model(*source, vocabulary=vocabulary, embedding=embedding)
+        saved = read_model(*source, embedding=embedding, progress=progress)
+        return cache_vocabulary(saved, vocabulary, folder, force)
+    saved = read_model(*source, vocabulary=vocabulary, embedding=embedding, progress=progress)
     if target == "allennlp":
         return write_pair(saved, folder, force=force)
     if tokenizer is not None:
@@ -79,7 +84,7 @@ def write_pair(saved: SavedModel, folder: Path, *, force: bool) -> list[Path]:
             stacklevel=3,
         )
     with write_folder_atomically(folder, force=force) as temporary:
-        allennlp.write_options(saved.config, temporary / OPTIONS)
+        write_options(saved.config, temporary / OPTIONS)
         allennlp.write_weights(saved.weights, saved.config, temporary / WEIGHTS)
         if saved.vocabulary is not None:
             # Bare words: other programs would take a count for a part of the word.
@@ -93,8 +98,7 @@ def cache_vocabulary(
     """Write the token vectors of a list of words, as AllenNLP caches them."""
     if vocabulary is None:
         raise InputError("a cached vocabulary needs words: give a vocabulary, one word per line")
-    if path.exists() and not force:
-        raise InputError(f"{path}: is there already; choose another name, or force it (--force)")
+    check_new_file(path, force)
     allennlp.write_cached_vocabulary(token_vectors(saved, read_vocabulary(vocabulary)), path)
     return [path]
 

@@ -6,15 +6,14 @@ import os
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from elmokit.bundled import BUNDLED_MODELS, ENGLISH_SMALL, bundled_folder, is_bundled
-from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
+from elmokit.config import ModelConfig, WordEncoderConfig
 from elmokit.errors import CutShortError, FetchError, InputError
 from elmokit.formats import allennlp, native
 from elmokit.formats.native import SavedModel
 from elmokit.io.fetch import Progress, cache_path, local_path
-from elmokit.system import counted
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary, read_vocabulary
 
 HOSTS = (
@@ -30,31 +29,17 @@ class PublishedModel:
 
     name: str
     architecture: str
-    """As in its addresses: LSTM layers x cells, token size, filters, highways."""
+    """As in its URLs: LSTM layers x cells, token size, filters, highways."""
     millions: float
     """Parameters in millions, as its authors count them."""
     description: str
+    sha256: str | None = None
+    """Of its weights, where it is known."""
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Addresses of the options file, in the order to try."""
-        return self._addresses("options.json")
-
-    @property
-    def weights(self) -> tuple[str, ...]:
-        """Addresses of the weights file, in the order to try."""
-        return self._addresses("weights.hdf5")
-
-    def _addresses(self, ending: str) -> tuple[str, ...]:
+    def urls(self, ending: str) -> tuple[str, ...]:
+        """URLs of the file that ends in "options.json" or "weights.hdf5", in the order to try."""
         architecture = self.architecture
         return tuple(f"{host}/{architecture}/elmo_{architecture}_{ending}" for host in HOSTS)
-
-
-class ModelFiles(NamedTuple):
-    """Where a fetched model is on this machine."""
-
-    options: Path
-    weights: Path
 
 
 PUBLISHED_MODELS = (
@@ -63,6 +48,7 @@ PUBLISHED_MODELS = (
         architecture="2x1024_128_2048cnn_1xhighway",
         millions=13.6,
         description="256 numbers per word and layer; trained on the 1 Billion Word Benchmark",
+        sha256="747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229",
     ),
     PublishedModel(
         name="medium",
@@ -102,38 +88,38 @@ def find_published(name: str) -> PublishedModel:
     return models[wanted]
 
 
-def download(name: str, progress: Progress | None = None) -> ModelFiles:
-    """Fetch a published model once; `progress` follows its weights, nearly all of the bytes."""
+def download(name: str, progress: Progress | None = None) -> tuple[Path, Path]:
+    """Options and weights of a published model, fetched once.
+
+    `progress` follows the weights, nearly all of the bytes.
+    """
     model = find_published(name)
+    weights = model.urls("weights.hdf5")
     try:
-        options = _first_that_answers(model.options, None)
-    except CutShortError:
-        raise
+        options = _first_that_answers(model.urls("options.json"))
     except FetchError as error:
-        if _cached(model.weights):
+        if isinstance(error, CutShortError) or _cached(weights):
             raise
         # Whoever has to fetch by hand wants to know of both files at once.
-        weights = f"{model.weights[0]} at {cache_path(model.weights[0])}"
-        raise FetchError(f"{error}; put {weights} too") from error
-    return ModelFiles(options, _first_that_answers(model.weights, progress))
+        raise FetchError(f"{error}; put {weights[0]} at {cache_path(weights[0])} too") from error
+    return options, _first_that_answers(weights, model.sha256, progress)
 
 
-def _cached(addresses: tuple[str, ...]) -> Path | None:
-    """The file if it was fetched from any of its addresses before."""
-    paths = [cache_path(address) for address in addresses]
-    return next((path for path in paths if path.exists()), None)
+def _cached(urls: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some URLs whose file is in the cache."""
+    return tuple(url for url in urls if cache_path(url).exists())
 
 
-def _first_that_answers(addresses: tuple[str, ...], progress: Progress | None) -> Path:
-    """Fetch a file from the first address that has it, or say why the first one did not."""
-    if cached := _cached(addresses):
-        return cached
+def _first_that_answers(
+    urls: tuple[str, ...], sha256: str | None = None, progress: Progress | None = None
+) -> Path:
+    """A file from the cache, or from the first URL that has it, or why the first one has not."""
     errors = []
-    for address in addresses:
+    for url in _cached(urls)[:1] or urls:
         try:
-            return local_path(address, progress=progress)
+            return local_path(url, sha256=sha256, progress=progress)
         except CutShortError:
-            # Running again continues here; another address would start again.
+            # Running again continues here; another URL would start again.
             raise
         except FetchError as error:
             errors.append(error)
@@ -172,8 +158,9 @@ def read_model(
     vocabulary: Location | None = None,
     embedding: Location | None = None,
     progress: Progress | None = None,
+    softmax: bool = True,
 ) -> SavedModel:
-    """Read a native folder, or AllenNLP's options and weights, each a path or an address.
+    """Read a native folder, or AllenNLP's options and weights, each a path or a URL.
 
     Args:
         model: A folder of a model or of a training run, the options of an AllenNLP model, or the
@@ -182,14 +169,15 @@ def read_model(
         vocabulary: One word per line: the words of a word-input model, or of the softmax.
         embedding: A second file with the word vectors of a word-input model.
         progress: Told how far a download is.
+        softmax: Read the softmax and its words too, which no vector depends on.
     """
     found = find_model(model, weights, progress=progress)
     if found.pair is not None:
-        return read_pair(*found.pair, vocabulary, embedding, progress)
+        return read_pair(*found.pair, vocabulary, embedding, progress, softmax)
     assert found.folder is not None  # there is one of the two
     if model is not None and (vocabulary is not None or embedding is not None):
         raise InputError(f"{model}: a model folder has its own words; give no others")
-    return native.read_model(found.folder)
+    return native.read_model(found.folder, softmax=softmax)
 
 
 def find_model(
@@ -222,7 +210,7 @@ def find_model(
 
 
 def check_known(model: Location) -> None:
-    """Refuse what is neither there nor the name of a model, telling the names there are."""
+    """Raise for what is neither there nor the name of a model, telling the names there are."""
     if "://" in str(model) or os.path.exists(model):
         return
     published = [one.name for one in PUBLISHED_MODELS]
@@ -264,12 +252,14 @@ def read_pair(
     vocabulary: Location | None,
     embedding: Location | None,
     progress: Progress | None,
+    softmax: bool,
 ) -> SavedModel:
     """Read AllenNLP's two files, and the words that go with them."""
     config, tensors = allennlp.read_model(
         local_path(options, progress=progress),
         local_path(weights, progress=progress),
         None if embedding is None else local_path(embedding, progress=progress),
+        softmax=softmax,
     )
     words = None if vocabulary is None else read_vocabulary(local_path(vocabulary))
     return SavedModel(
@@ -288,33 +278,6 @@ def with_markers(config: ModelConfig, vocabulary: Vocabulary) -> ModelConfig:
         if marker not in vocabulary:
             raise InputError(f"the vocabulary has no {marker!r}, which word input needs")
     encoder = replace(
-        config.encoder,
-        begin_id=vocabulary.id_of(BEGIN) + 1,
-        end_id=vocabulary.id_of(END) + 1,
+        config.encoder, begin_id=vocabulary.id_of(BEGIN) + 1, end_id=vocabulary.id_of(END) + 1
     )
     return replace(config, encoder=encoder)
-
-
-def describe(saved: SavedModel) -> dict[str, Any]:
-    """What a model is, as plain values for people and programs."""
-    config = saved.config
-    encoder = config.encoder
-    reads = (
-        f"characters, {encoder.max_characters} per word, {encoder.filter_count:,} filters, "
-        f"{counted(encoder.highways, 'highway')}, {encoder.activation}"
-        if isinstance(encoder, CharacterEncoderConfig)
-        else f"words, a table of {encoder.words:,}"
-    )
-    return {
-        "input": reads,
-        "layers": config.layer_count,
-        "vector size": config.vector_size,
-        "LSTM layers": config.lstm_layers,
-        "LSTM cells": config.cell_size,
-        "cell clip": config.cell_clip,
-        "projection clip": config.projection_clip,
-        "skip connections": config.skip_connections,
-        "softmax words": config.softmax_words,
-        "tokenizer": saved.tokenizer,
-        "parameters": native.parameter_count(saved.weights),
-    }

@@ -3,59 +3,70 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Literal
 
 import torch
 
-from elmokit.config import ModelConfig
+from elmokit.config import Count, ModelConfig, Settings, Within, make, naming
 from elmokit.errors import FormatError, InputError
 from elmokit.io.files import read_object, write_atomically, write_object
 from elmokit.model.scalar_mix import DirectionalMix, Join, ScalarMix
-from elmokit.text.characters import short
 
-FORMAT = "elmokit-mix"
-VERSION = 1
-LARGEST = 3.4e38
-"""Where float32 ends."""
+Float32 = Annotated[float, Within(least=-3.4e38, most=3.4e38), "it must be a number"]
+
+
+@dataclass(frozen=True)
+class MixFile(Settings):
+    """What the file has: weights as they are, before any softmax, and gamma.
+
+    A `DirectionalMix` has `join` in place of `layer_norm`, and 2L + 1 weights.
+    """
+
+    format: Literal["elmokit-mix"]
+    version: Literal[1]
+    layers: Count
+    weights: Annotated[tuple[Float32, ...], "it must be a list of numbers"]
+    gamma: Float32
+    layer_norm: bool | None = None
+    join: Join | None = None
 
 
 def read_mix(path: str | Path, config: ModelConfig) -> ScalarMix | DirectionalMix:
     """Read a mix of the layers of a model of this shape."""
-    values = _read_values(path)
-    layers = values.get("layers")
-    if layers != config.layer_count or isinstance(layers, bool):
+    with naming(path):
+        file = make(MixFile, read_object(path))
+    if file.layers != config.layer_count:
         raise FormatError(
-            f"{path}: layers is {layers!r}; it must be {config.layer_count}, as the model has"
+            f"{path}: layers is {file.layers}; it must be {config.layer_count}, as the model has"
+        )
+    if (file.join is None) == (file.layer_norm is None):
+        raise FormatError(f"{path}: must have one of join and layer_norm")
+    count = file.layers if file.join is None else 2 * file.layers - 1
+    if len(file.weights) != count:
+        raise FormatError(
+            f"{path}: weights is {len(file.weights)} numbers; it must be a list of {count}"
         )
     mix: ScalarMix | DirectionalMix
-    if "join" in values:
-        weights = _weights(values, 2 * config.layer_count - 1, path)
-        mix = DirectionalMix(config.layer_count, join=_join(values, path), weights=weights)
+    if file.join is None:
+        mix = ScalarMix(file.layers, layer_norm=bool(file.layer_norm), weights=file.weights)
     else:
-        weights = _weights(values, config.layer_count, path)
-        layer_norm = values.get("layer_norm")
-        if not isinstance(layer_norm, bool):
-            raise FormatError(f"{path}: layer_norm is {layer_norm!r}; it must be true or false")
-        mix = ScalarMix(config.layer_count, layer_norm=layer_norm, weights=weights)
+        mix = DirectionalMix(file.layers, join=file.join, weights=file.weights)
     with torch.no_grad():
-        mix.gamma.fill_(_number(values.get("gamma"), "gamma", path))
+        mix.gamma.fill_(file.gamma)
     return mix
 
 
 def write_mix(mix: ScalarMix | DirectionalMix, path: str | Path) -> None:
-    """Write a mix: its weights as they are, before any softmax, and gamma.
-
-    A `DirectionalMix` has `join` in place of `layer_norm`, and 2L + 1 weights.
-    """
+    """Write a mix for `read_mix`."""
     weights, gamma = mix.weights.tolist(), mix.gamma.item()
     if not all(map(math.isfinite, (*weights, gamma))):
-        raise InputError(f"{path}: the mix has weights that are no numbers, and is not written")
+        raise InputError(f"{path}: the mix has weights that are not numbers, and is not written")
     kind = {"join": mix.join} if isinstance(mix, DirectionalMix) else {"layer_norm": mix.layer_norm}
     contents = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": "elmokit-mix",
+        "version": 1,
         "layers": mix.layers,
         "weights": weights,
         "gamma": gamma,
@@ -63,42 +74,3 @@ def write_mix(mix: ScalarMix | DirectionalMix, path: str | Path) -> None:
     }
     with write_atomically(path) as temporary:
         write_object(contents, temporary)
-
-
-def _read_values(path: str | Path) -> dict[str, Any]:
-    """Read the file, refusing other formats, other versions and settings that nobody knows."""
-    values = read_object(path)
-    if values.get("format") != FORMAT:
-        raise FormatError(f"{path}: format is {values.get('format')!r}; it must be {FORMAT!r}")
-    version = values.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise FormatError(f"{path}: version is {version!r}; this elmokit reads version {VERSION}")
-    known = ("format", "version", "layers", "weights", "gamma", "layer_norm", "join")
-    unknown = [name for name in values if name not in known]
-    if unknown:
-        raise FormatError(f"{path}: unknown setting {unknown[0]!r}; known: {', '.join(known)}")
-    if "join" in values and "layer_norm" in values:
-        raise FormatError(f"{path}: has both join and layer_norm; no mix has both")
-    return values
-
-
-def _weights(values: Mapping[str, Any], count: int, path: str | Path) -> list[float]:
-    weights = values.get("weights")
-    if not isinstance(weights, list) or len(weights) != count:
-        found = f"{len(weights)} numbers" if isinstance(weights, list) else short(weights)
-        raise FormatError(f"{path}: weights is {found}; it must be a list of {count} numbers")
-    return [_number(weight, "weights", path) for weight in weights]
-
-
-def _number(value: object, name: str, path: str | Path) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not abs(value) <= LARGEST:  # type: ignore[arg-type]
-        raise FormatError(f"{path}: {name} has {short(value)}; it must be a number")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _join(values: Mapping[str, Any], path: str | Path) -> Join:
-    join = values["join"]
-    if join not in get_args(Join):
-        raise FormatError(f"{path}: join is {short(join)}; it must be 'concat' or 'add'")
-    return join

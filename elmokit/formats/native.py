@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from elmokit.config import ModelConfig, WordEncoderConfig
+from elmokit.config import (
+    CharacterEncoderConfig,
+    Count,
+    ModelConfig,
+    WordEncoderConfig,
+    checked,
+    naming,
+)
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.io.files import (
     read_object,
@@ -22,12 +29,15 @@ from elmokit.io.files import (
 )
 from elmokit.model.bilm import BiLM
 from elmokit.model.weights import without_values
+from elmokit.system import counted
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 Shape = tuple[int, ...]
 
+SOFTMAX = "softmax."
+"""Begins the names of tensors that predict words, and that no vector depends on."""
 SHOWN = 5
-"""Shapes that one message compares: options of another model differ in every one."""
+"""Findings that one message names: options of another model differ in every shape."""
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
@@ -42,19 +52,15 @@ def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
 
 def misfit(expected: Mapping[str, Shape], found: Mapping[str, Shape]) -> str:
     """Say what is missing, of another shape, or not expected; empty if everything fits."""
-    missing = [name for name in expected if name not in found]
-    unexpected = [name for name in found if name not in expected]
-    others = [
+    findings = [f"missing {name}" for name in expected if name not in found]
+    findings += [
         f"{name} is {found[name]} instead of {shape}"
         for name, shape in expected.items()
         if name in found and found[name] != shape
     ]
-    findings = [f"missing {grouped(missing)}"] if missing else []
-    findings += others[:SHOWN]
-    if len(others) > SHOWN:
-        findings.append(f"{len(others) - SHOWN} more are of another shape")
-    if unexpected:
-        findings.append(f"unexpected {grouped(unexpected)}")
+    findings += [f"unexpected {name}" for name in found if name not in expected]
+    if len(findings) > SHOWN:
+        findings[SHOWN:] = [f"{len(findings) - SHOWN} more"]
     return "; ".join(findings)
 
 
@@ -65,27 +71,11 @@ def state_dict_misfit(state_dict: Mapping[str, Tensor], config: ModelConfig) -> 
 
 
 def check_finite(values: Tensor, place: str) -> None:
-    """Refuse NaN and infinity: one such weight makes every vector NaN."""
+    """Raise for NaN and infinity: one such weight makes every vector NaN."""
     if not bool(torch.isfinite(values).all()):
         raise FormatError(
             f"{place} holds NaN or infinite values; it is damaged, or its training diverged"
         )
-
-
-def grouped(names: Iterable[str]) -> str:
-    """Write names shortly, their common folder once.
-
-    >>> grouped(["CNN/W_cnn_0", "CNN/b_cnn_0", "char_embed"])
-    'CNN/{W_cnn_0, b_cnn_0}, char_embed'
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        folder, separator, last = name.rpartition("/" if "/" in name else ".")
-        groups.setdefault(folder + separator, []).append(last)
-    return ", ".join(
-        folder + (last[0] if len(last) == 1 else "{" + ", ".join(last) + "}")
-        for folder, last in groups.items()
-    )
 
 
 FORMAT = "elmokit-bilm"
@@ -94,9 +84,6 @@ CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocabulary.txt"
 CARD = "README.md"
-
-Setting = TypeVar("Setting")
-KINDS: dict[type, str] = {dict: "an object", str: "a text"}
 
 
 class SavedModel(NamedTuple):
@@ -122,31 +109,41 @@ def is_native(folder: str | Path) -> bool:
         return False
 
 
-def read_model(folder: str | Path) -> SavedModel:
-    """Read a model folder, its weights as float32 whatever they are stored as."""
+def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
+    """Read a model folder, its weights as float32 whatever they are stored as.
+
+    Without its softmax, a model that reads characters has no vocabulary either.
+    """
     folder = Path(folder)
     values = _read_config(folder / CONFIG)
-    config = _model_config(values, folder / CONFIG)
-    stored = _setting(values, "weights", dict, folder / CONFIG)
-    checksum = _setting(stored, "sha256", str, folder / CONFIG)
+    with naming(folder / CONFIG):
+        config = ModelConfig.from_dict(checked("model", values.get("model"), Mapping[str, Any]))
+        stored = checked("weights", values.get("weights"), Mapping[str, Any])
+        checksum = checked("sha256", stored.get("sha256"), str)
+        tokenizer = checked("tokenizer", values.get("tokenizer"), str)
+    card = folder / CARD
     return SavedModel(
         config=config,
-        weights=_read_weights(folder / WEIGHTS, checksum, config),
-        tokenizer=_setting(values, "tokenizer", str, folder / CONFIG),
-        vocabulary=_read_vocabulary(folder / VOCABULARY, config),
-        card=_read_card(folder / CARD),
+        weights=_read_weights(folder / WEIGHTS, checksum, config, softmax),
+        tokenizer=tokenizer,
+        vocabulary=(
+            _read_vocabulary(folder / VOCABULARY, config)
+            if softmax or isinstance(config.encoder, WordEncoderConfig)
+            else None
+        ),
+        card=read_text(card) if card.exists() else "",
     )
 
 
 def write_model(
     folder: str | Path, saved: SavedModel, *, half: bool = False, force: bool = False
 ) -> None:
-    """Write a model folder; it appears whole or not at all.
+    """Write a model folder; it appears complete or not at all.
 
     Args:
         folder: Its name. A folder that holds files is replaced only with `force`.
         saved: What to write.
-        half: Store the weights as float16, in half the space, three digits of each kept.
+        half: Store the weights as float16, in half the space, with three digits of each.
         force: Replace what the folder holds.
     """
     _check_saved(saved)
@@ -175,18 +172,15 @@ def write_model(
 
 def model_card(saved: SavedModel) -> str:
     """A short README: what the model is, and how to load it."""
-    config = saved.config
-    softmax = f"{config.softmax_words:,} words" if config.softmax_words else "not kept"
+    rows = (
+        f"| {name} | {f'{value:,}' if type(value) is int else value} |"
+        for name, value in describe(saved).items()
+    )
     return f"""# A bidirectional language model
 
 | | |
 |---|---|
-| input | {_describe_encoder(config)} |
-| LSTM | {config.lstm_layers} layers in each direction, {config.cell_size:,} cells |
-| vectors | {config.layer_count} layers of {config.vector_size:,} numbers per word |
-| softmax | {softmax} |
-| parameters | {parameter_count(saved.weights):,} |
-| tokenizer | {saved.tokenizer} |
+{chr(10).join(rows)}
 
 ```python
 from elmokit import Embedder
@@ -197,11 +191,29 @@ elmo.embed([["The", "river", "bank"]])
 """
 
 
-def _describe_encoder(config: ModelConfig) -> str:
-    if isinstance(config.encoder, WordEncoderConfig):
-        return f"{config.encoder.words:,} words, token vectors of {config.token_size:,} numbers"
-    filters = config.encoder.filter_count
-    return f"characters, {filters:,} filters, token vectors of {config.token_size:,} numbers"
+def describe(saved: SavedModel) -> dict[str, Any]:
+    """What a model is, as plain values for people and programs."""
+    config = saved.config
+    encoder = config.encoder
+    reads = (
+        f"characters, {encoder.max_characters} per word, {encoder.filter_count:,} filters, "
+        f"{counted(encoder.highways, 'highway')}, {encoder.activation}"
+        if isinstance(encoder, CharacterEncoderConfig)
+        else f"words, a table of {encoder.words:,}"
+    )
+    return {
+        "input": reads,
+        "layers": config.layer_count,
+        "vector size": config.vector_size,
+        "LSTM layers": config.lstm_layers,
+        "LSTM cells": config.cell_size,
+        "cell clip": config.cell_clip,
+        "projection clip": config.projection_clip,
+        "skip connections": config.skip_connections,
+        "softmax words": config.softmax_words,
+        "tokenizer": saved.tokenizer,
+        "parameters": parameter_count(saved.weights),
+    }
 
 
 def parameter_count(weights: Mapping[str, Tensor]) -> int:
@@ -213,7 +225,7 @@ def parameter_count(weights: Mapping[str, Tensor]) -> int:
 
 
 def _check_saved(saved: SavedModel) -> None:
-    """Refuse, before anything is written, what could not be read back."""
+    """Raise, before anything is written, for what could not be read back."""
     wrong = state_dict_misfit(saved.weights, saved.config)
     if wrong:
         raise InputError(f"the weights do not fit the config: {wrong}")
@@ -232,13 +244,12 @@ def _stored(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Read config.json, refusing other formats and newer versions of this one."""
+    """Read config.json; raises for other formats and newer versions of this one."""
     values = read_object(path)
     if values.get("format") != FORMAT:
         raise FormatError(f"{path}: format is {values.get('format')!r}; it must be {FORMAT!r}")
-    version = values.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise FormatError(f"{path}: version is {version!r}; it must be a whole number from 1")
+    with naming(path):
+        version = checked("version", values.get("version"), Count)
     if version > VERSION:
         raise FormatError(
             f"{path}: is of version {version}, this elmokit reads up to {VERSION}; "
@@ -247,23 +258,9 @@ def _read_config(path: Path) -> dict[str, Any]:
     return values
 
 
-def _model_config(values: Mapping[str, Any], path: Path) -> ModelConfig:
-    model = _setting(values, "model", dict, path)
-    try:
-        return ModelConfig.from_dict(model)
-    except ConfigError as error:
-        raise FormatError(f"{path}: model: {error}") from error
-
-
-def _setting(values: Mapping[str, Any], name: str, kind: type[Setting], path: Path) -> Setting:
-    """A setting that must be there and of this kind."""
-    value = values.get(name)
-    if not isinstance(value, kind):
-        raise FormatError(f"{path}: {name} is {value!r}; it must be {KINDS[kind]}")
-    return value
-
-
-def _read_weights(path: Path, checksum: str, config: ModelConfig) -> dict[str, Tensor]:
+def _read_weights(
+    path: Path, checksum: str, config: ModelConfig, softmax: bool
+) -> dict[str, Tensor]:
     """Read the weights as float32, after checking that they are what was written."""
     if not path.is_file():
         raise FormatError(f"{path}: is missing; copy or download the folder again")
@@ -274,19 +271,21 @@ def _read_weights(path: Path, checksum: str, config: ModelConfig) -> dict[str, T
         )
     try:
         with safe_open(path, framework="pt") as file:
-            return _read_tensors(file, path, config)
+            return _read_tensors(file, path, config, softmax)
     except SafetensorError as error:
         raise FormatError(f"{path}: is not a safetensors file ({error})") from error
 
 
-def _read_tensors(file: Any, path: Path, config: ModelConfig) -> dict[str, Tensor]:
-    """Check the shapes of all tensors, then read them."""
+def _read_tensors(file: Any, path: Path, config: ModelConfig, softmax: bool) -> dict[str, Tensor]:
+    """Check the shapes of all tensors, then read them, those of the softmax if they are wanted."""
     found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     wrong = misfit(expected_shapes(config), found)
     if wrong:
         raise FormatError(f"{path}: does not fit {CONFIG}: {wrong}")
     weights = {}
     for name in found:
+        if name.startswith(SOFTMAX) and not softmax:
+            continue
         # A copy, since safetensors gives a view of the file, which may be replaced meanwhile.
         value = file.get_tensor(name).to(torch.float32, copy=True)
         check_finite(value, f"{path}: {name}")
@@ -312,7 +311,3 @@ def _vocabulary_misfit(vocabulary: Vocabulary | None, config: ModelConfig) -> st
     if vocabulary is None or not sizes or len(vocabulary) in sizes:
         return ""
     return f"the vocabulary has {len(vocabulary):,} words but the model has {sizes[0]:,}"
-
-
-def _read_card(path: Path) -> str:
-    return read_text(path) if path.exists() else ""

@@ -1,12 +1,11 @@
-"""Load a model, ask it for words: their probability, the next one, the missing one."""
+"""LanguageModel: the probability of words, the next one, the missing one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from functools import partial
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import ModelConfig, check_choice, check_size
+from elmokit.config import ModelConfig, Number, check_choice, check_size, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.predictions import (
@@ -29,113 +28,88 @@ from elmokit.inference.predictions import (
     WordProbability,
     best,
     check_candidates,
-    check_temperature,
     draw,
     find_place,
-    log_prior,
     without,
 )
 from elmokit.inference.token_vectors import (
+    WordCache,
     check_device,
     check_word_input,
-    encode_words,
     max_characters,
+    word_cache,
 )
 from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM
-from elmokit.model.lstm import LSTMStack, LSTMState
+from elmokit.model.lstm import LSTMState
 from elmokit.model.packing import pack
-from elmokit.model.softmax import AdaptiveSoftmax, Softmax
 from elmokit.model.weights import track_writes
 from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentence, check_sentences, short
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer
+from elmokit.text.characters import Sentence, UnusualWords, check_sentence, check_sentences
+from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 
-class DistinctWords(NamedTuple):
-    """The distinct words of some sentences, markers among them."""
-
-    rows: dict[str, int]
-    vectors: Tensor  # (distinct words, token_size)
-
-
-@dataclass(frozen=True)
 class Direction:
     """One half of a biLM that has a softmax, and the words it predicts.
 
     Forward it reads `<S> w1 … wn` and predicts `w1 … wn </S>`, backward it reads `</S> wn … w1` and
     predicts `wn … w1 <S>`: it never reads the marker that it predicts last.
+
+    Attributes:
+        opening: The marker that it reads first.
+        closing: The marker that it predicts last.
     """
 
-    bilm: BiLM
-    vocabulary: Vocabulary
-    name: Literal["forward", "backward"]
-
-    @property
-    def opening(self) -> str:
-        """The marker that it reads first."""
-        return BEGIN if self.name == "forward" else END
-
-    @property
-    def closing(self) -> str:
-        """The marker that it predicts last."""
-        return END if self.name == "forward" else BEGIN
-
-    @property
-    def lstm(self) -> LSTMStack:
-        """Its stack."""
-        return self.bilm.forward_lstm if self.name == "forward" else self.bilm.backward_lstm
-
-    @property
-    def softmax(self) -> Softmax | AdaptiveSoftmax:
-        """What both directions share."""
-        assert self.bilm.softmax is not None  # a LanguageModel refuses a model without
-        return self.bilm.softmax
+    def __init__(
+        self, bilm: BiLM, vocabulary: Vocabulary, cache: WordCache, *, forward: bool
+    ) -> None:
+        assert bilm.softmax is not None  # a LanguageModel raises for a model without
+        self.softmax = bilm.softmax
+        self.vocabulary = vocabulary
+        self.cache = cache
+        self.forward = forward
+        self.lstm = bilm.forward_lstm if forward else bilm.backward_lstm
+        self.opening, self.closing = (BEGIN, END) if forward else (END, BEGIN)
 
     def ordered(self, words: Sentence) -> list[str]:
         """The words of a sentence in the order of this direction; the order back, too."""
-        return list(words) if self.name == "forward" else list(words)[::-1]
+        return list(words) if self.forward else list(words)[::-1]
+
+    def opened(self, words: Sentence) -> list[str]:
+        """What it reads of a sentence: the opening marker, and the words in its order."""
+        return [self.opening, *self.ordered(words)]
 
     @torch.inference_mode()
     def log_likelihoods(
-        self,
-        streams: Sequence[Sequence[Sentence]],
-        words: DistinctWords,
-        state: LSTMState | None = None,
+        self, streams: Sequence[Sequence[Sentence]], state: LSTMState | None
     ) -> tuple[list[NDArray[np.float32]], LSTMState]:
-        """Log probability of each target of some streams of sentences, and the state after them.
+        """Log probabilities of the targets of streams of sentences, and the state after them.
 
-        For each stream an array (steps,): for each sentence in turn its words, in the order of
-        this direction, and the closing marker.
+        (words + 1,) for each sentence of each stream in turn: its words, in the order of this
+        direction, and the closing marker.
         """
-        inputs = [self._inputs(stream, words) for stream in streams]
-        targets = [self._targets(stream) for stream in streams]
-        lengths = [len(stream) for stream in inputs]
-        device = words.vectors.device
-        packing = pack(torch.tensor(lengths), max(lengths), device)
-
-        def packed(ids: list[Tensor]) -> Tensor:
-            return pad_sequence(ids, batch_first=True).to(device).flatten()[packing.forward]
-
-        outputs, after = self._outputs(words.vectors[packed(inputs)], packing.step_sizes, state)
-        values = self.softmax.log_likelihood(outputs, packed(targets))
-        padded = values.new_zeros(len(streams) * max(lengths))
+        read = [[word for one in stream for word in self.opened(one)] for stream in streams]
+        vectors, lengths = self.cache.padded(read)
+        packing = pack(lengths, vectors.shape[1], vectors.device)
+        ids = pad_sequence([self._targets(stream) for stream in streams], batch_first=True)
+        targets = ids.to(vectors.device).flatten()[packing.forward]
+        tokens = vectors.flatten(0, 1)[packing.forward]
+        outputs, after = self._outputs(tokens, packing.step_sizes, state)
+        values = self.softmax.log_likelihood(outputs, targets)
+        padded = values.new_zeros(ids.numel())
         padded[packing.forward] = values
-        rows = padded.view(len(streams), -1).float().cpu().numpy()
-        return [row[:length] for row, length in zip(rows, lengths, strict=True)], after
-
-    def after(self, words: Sentence) -> LogProbabilities:
-        """Every word's log probability (words,) once a sentence has been read so far."""
-        return self.read_on([self.opening, *self.ordered(words)])[0]
+        rows = padded.view(ids.shape).float().cpu().numpy()
+        flat = np.concatenate([row[:n] for row, n in zip(rows, lengths, strict=True)])
+        ends = np.cumsum([len(sentence) + 1 for stream in streams for sentence in stream])
+        return np.split(flat, ends[:-1]), after
 
     @torch.inference_mode()
     def read_on(
         self, words: Sequence[str], state: LSTMState | None = None
     ) -> tuple[LogProbabilities, LSTMState]:
         """Read words one after the other: every word's log probability (words,), and the state."""
-        vectors = encode_words(self.bilm, self.vocabulary, words)
-        outputs, after = self._outputs(vectors, [1] * len(words), state)
+        outputs, after = self._outputs(self.cache.vectors(words), [1] * len(words), state)
         values = self.softmax(outputs[-1:])[0].float().cpu().numpy().astype(np.float64)
         if np.isnan(values).any():
             raise InputError("the model gives NaN for probabilities; its weights are damaged")
@@ -149,11 +123,6 @@ class Direction:
             state = self.lstm.zero_state(step_sizes[0], token_vectors)
         layers, after = self.lstm(token_vectors, step_sizes, state)
         return layers[-1], after
-
-    def _inputs(self, stream: Sequence[Sentence], words: DistinctWords) -> Tensor:
-        """Which row of `words` each step of a stream reads: (steps,)."""
-        read = ((self.opening, *self.ordered(sentence)) for sentence in stream)
-        return torch.tensor([words.rows[word] for sentence in read for word in sentence])
 
     def _targets(self, stream: Sequence[Sentence]) -> Tensor:
         """The id of what each step of a stream predicts: (steps,)."""
@@ -170,24 +139,18 @@ def target_id(vocabulary: Vocabulary, word: str) -> int:
     return vocabulary.id_of(UNKNOWN if word in (BEGIN, END) else word)
 
 
-@torch.inference_mode()
-def encode_distinct(
-    bilm: BiLM, vocabulary: Vocabulary, sentences: Sequence[Sentence]
-) -> DistinctWords:
-    """Encode each distinct word of some sentences once."""
-    # In the order of the text, since a set's order changes from run to run.
-    words = dict.fromkeys((BEGIN, END, *(word for sentence in sentences for word in sentence)))
-    rows = {word: row for row, word in enumerate(words)}
-    return DistinctWords(rows, encode_words(bilm, vocabulary, list(rows)))
-
-
 StartState = Literal["zero", "carry"]
 
 SENTENCES_PER_BATCH = 256
 TOKENS_PER_BATCH = 8192
 TOKENS_PER_WINDOW = {"zero": 65536, "carry": 4096}
-"""How much of a stream is read at once: each distinct word is encoded once per window."""
+"""How much of a stream is read at once."""
 TOKENS_OF_FIRST_WINDOW = 128
+CACHED_WORDS = 32768
+NO_SOFTMAX = (
+    "this model has no softmax, so it cannot predict words (AllenNLP's files have none); use a "
+    "model folder that elmo pretrain has made"
+)
 
 
 class LanguageModel:
@@ -211,12 +174,15 @@ class LanguageModel:
         tokenizer: str | Tokenizer = "default",
         device: str | torch.device | None = None,
     ) -> None:
+        if bilm.softmax is None:
+            raise InputError(NO_SOFTMAX)
         self.vocabulary = check_vocabulary(bilm.config, vocabulary)
         self.bilm = bilm.to(check_device(device)) if device is not None else bilm
         track_writes(bilm)
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        self._forward = Direction(bilm, self.vocabulary, "forward")
-        self._backward = Direction(bilm, self.vocabulary, "backward")
+        cache = word_cache(bilm, self.vocabulary, CACHED_WORDS)
+        self._forward = Direction(bilm, self.vocabulary, cache, forward=True)
+        self._backward = Direction(bilm, self.vocabulary, cache, forward=False)
         self._unusual = UnusualWords(max_characters(bilm.config))
 
     @classmethod
@@ -232,7 +198,7 @@ class LanguageModel:
     ) -> LanguageModel:
         """Load the bundled English model, a model folder, or an AllenNLP pair with its words.
 
-        `vocabulary` and `progress` are those of `formats.models.read_model`, the rest those of the
+        `vocabulary` and `progress` are those of `formats.find.read_model`, the rest those of the
         constructor. The tokenizer is the one the model was trained with unless given.
         """
         saved = read_model(model, weights, vocabulary=vocabulary, progress=progress)
@@ -247,14 +213,16 @@ class LanguageModel:
     def __repr__(self) -> str:
         return f"LanguageModel({len(self.vocabulary)} words)"
 
+    def __reduce__(self) -> tuple[Callable[..., LanguageModel], tuple[BiLM, Vocabulary]]:
+        # A copy, or a worker's, starts with an empty cache.
+        return partial(type(self), tokenizer=self.tokenizer), (self.bilm, self.vocabulary)
+
     def split(self, text: str) -> list[list[str]]:
         """Split raw text into sentences of words, with the tokenizer the model was trained with."""
-        check_text(text)
-        return [[token.text for token in sentence] for sentence in self.tokenizer.sentences(text)]
+        return split_text(text, self.tokenizer)
 
     def find_place(self, text: str, *, previous: bool = False, missing: bool = False) -> Gap:
-        """Where a raw sentence lacks a word, `___` or its end; see `prediction.find_place`."""
-        check_text(text)
+        """Where a raw sentence lacks a word, `___` or its end; see `predictions.find_place`."""
         return find_place(text, self.tokenizer, previous=previous, missing=missing)
 
     def score(
@@ -266,7 +234,6 @@ class LanguageModel:
         directions take each sentence in turn, with what they remember of those before. A word
         outside the vocabulary is read as it is written, and has the value of `<UNK>`.
         """
-        check_sentences(sentences)
         return list(self.score_stream(sentences, state))
 
     def score_stream(
@@ -277,8 +244,8 @@ class LanguageModel:
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             check_sentences(sentences)
         tokens = TOKENS_PER_WINDOW[state]
-        score_windows = self._score_apart if state == "zero" else self._score_carried
-        return score_windows(windows(sentences, tokens, tokens, TOKENS_OF_FIRST_WINDOW))
+        batches = windows(sentences, tokens, tokens, TOKENS_OF_FIRST_WINDOW)
+        return self._score_windows(batches, carry=state == "carry")
 
     def perplexity(
         self,
@@ -322,14 +289,10 @@ class LanguageModel:
         """
         check_size("top", top)
         fit = self._fit(before, after)
-        scores = fit.scores()
-        return fit.rows(best(scores, top), scores)
+        return [fit.row(number) for number in best(fit.scores, top)]
 
     def rank(
-        self,
-        before: Sentence | None,
-        candidates: Sequence[str],
-        after: Sentence | None = None,
+        self, before: Sentence | None, candidates: Sequence[str], after: Sentence | None = None
     ) -> list[RankedWord]:
         """Order candidates by how well they fit a place, the best first.
 
@@ -339,15 +302,14 @@ class LanguageModel:
         """
         check_candidates(candidates)
         fit = self._fit(before, after)
-        scores = fit.scores()
         words = [word for word in candidates if word in self.vocabulary and word not in NOT_OFFERED]
-        ids = sorted((self.vocabulary.id_of(word) for word in words), key=lambda n: -scores[n])
+        ids = sorted((self.vocabulary.id_of(word) for word in words), key=lambda n: -fit.scores[n])
         unknown = [
             RankedWord(word, -math.inf, 0.0, None, None, None, known=False)
             for word in candidates
             if word not in words
         ]
-        return [*fit.rows(ids, scores), *unknown]
+        return [*map(fit.row, ids), *unknown]
 
     def sample(
         self,
@@ -372,7 +334,7 @@ class LanguageModel:
                 the last to the first.
         """
         check_size("words", words)
-        check_temperature(temperature)
+        checked("temperature", temperature, Number)
         if top is not None:
             check_size("top", top)
         if seed is not None:
@@ -382,8 +344,7 @@ class LanguageModel:
         direction = self._forward if after is None else self._backward
         random = np.random.default_rng(seed)
         context = before if after is None else after
-        self._check(context)
-        read = [direction.opening, *direction.ordered(context)]
+        read = self._opened(direction, context)
         drawn: list[str] = []
         state: LSTMState | None = None
         while len(drawn) < words:
@@ -396,39 +357,36 @@ class LanguageModel:
             read = [word]
         return direction.ordered(drawn)
 
-    def _score_apart(self, batches: Iterable[list[Sentence]]) -> Iterator[SentenceScore]:
-        """Score sentences that each start from zeros, similar lengths together."""
+    def _score_windows(
+        self, batches: Iterable[list[Sentence]], carry: bool
+    ) -> Iterator[SentenceScore]:
+        """Score sentences that start where the one before has ended, or each from zeros.
+
+        Those that carry are one stream; of others, similar lengths are read together.
+        """
+        before: LSTMState | None = None  # of the forward direction
+        behind: LSTMState | None = None
         for window in batches:
-            words = self._encode(window)
+            self._unusual.note_all(window)
+            targets = [len(sentence) + 1 for sentence in window]
             scores: list[SentenceScore | None] = [None] * len(window)
-            lengths = [len(sentence) + 1 for sentence in window]
-            for batch in batch_by_length(lengths, TOKENS_PER_BATCH, SENTENCES_PER_BATCH):
-                streams = [[window[number]] for number in batch]
-                forward, _ = self._forward.log_likelihoods(streams, words)
-                backward, _ = self._backward.log_likelihoods(streams, words)
+            apart = [] if carry else batch_by_length(targets, TOKENS_PER_BATCH, SENTENCES_PER_BATCH)
+            for batch in apart or [list(range(len(window)))]:
+                sentences = [window[number] for number in batch]
+                streams = [sentences] if carry else [[sentence] for sentence in sentences]
+                forward, before = self._forward.log_likelihoods(streams, before if carry else None)
+                backward, behind = self._backward.log_likelihoods(
+                    streams, behind if carry else None
+                )
                 for number, *values in zip(batch, forward, backward, strict=True):
                     scores[number] = self._sentence_score(window[number], *values)
             yield from scores  # type: ignore[misc]
-
-    def _score_carried(self, batches: Iterable[list[Sentence]]) -> Iterator[SentenceScore]:
-        """Score sentences that each start where the one before has ended."""
-        forward_state = backward_state = None
-        for window in batches:
-            words = self._encode(window)
-            (forward,), forward_state = self._forward.log_likelihoods(
-                [window], words, forward_state
-            )
-            (backward,), backward_state = self._backward.log_likelihoods(
-                [window], words, backward_state
-            )
-            bounds = pairwise(accumulate((len(sentence) + 1 for sentence in window), initial=0))
-            for sentence, (start, end) in zip(window, bounds, strict=True):
-                yield self._sentence_score(sentence, forward[start:end], backward[start:end])
 
     def _sentence_score(
         self, sentence: Sentence, forward: NDArray[np.float32], backward: NDArray[np.float32]
     ) -> SentenceScore:
         """Name the values (words + 1,) of each direction, which end with the closing marker's."""
+        ids = [target_id(self.vocabulary, word) for word in sentence]
         return SentenceScore(
             words=tuple(sentence),
             # Copies: a view of one sentence would keep the whole batch in memory.
@@ -436,26 +394,18 @@ class LanguageModel:
             forward_end=float(forward[-1]),
             backward=backward[-2::-1].copy(),
             backward_end=float(backward[-1]),
-            unknown=np.array([self._is_unknown(word) for word in sentence], dtype=bool),
+            unknown=np.array([id == self.vocabulary.unknown_id for id in ids], dtype=bool),
         )
 
-    def _is_unknown(self, word: str) -> bool:
-        return target_id(self.vocabulary, word) == self.vocabulary.unknown_id
-
-    def _encode(self, sentences: Sequence[Sentence]) -> DistinctWords:
-        """Encode each distinct word of some sentences once."""
-        self._unusual.note_all(sentences)
-        return encode_distinct(self.bilm, self.vocabulary, sentences)
+    def _opened(self, direction: Direction, words: Sentence) -> list[str]:
+        """What a direction reads of words that begin or end a sentence; warns of unusual ones."""
+        check_sentence(words, 0)
+        self._unusual.note_all([words])
+        return direction.opened(words)
 
     def _after(self, direction: Direction, words: Sentence) -> LogProbabilities:
         """Every word's log probability (words,) where these words begin or end a sentence."""
-        self._check(words)
-        return direction.after(words)
-
-    def _check(self, words: Sentence) -> None:
-        """Refuse anything but a list of words; warn of unusual ones."""
-        check_sentence(words, 0)
-        self._unusual.note_all([words])
+        return direction.read_on(self._opened(direction, words))[0]
 
     def _likeliest(self, direction: Direction, words: Sentence, top: int) -> list[WordProbability]:
         check_size("top", top)
@@ -466,7 +416,7 @@ class LanguageModel:
         ]
 
     def _offered(self, direction: Direction, values: LogProbabilities) -> LogProbabilities:
-        """Log probabilities without what is no word, other than the marker that closes."""
+        """Log probabilities without what is not a word, other than the marker that closes."""
         return without(values, self.vocabulary, (direction.opening, UNKNOWN))
 
     def _fit(self, before: Sentence | None, after: Sentence | None) -> Fit:
@@ -475,30 +425,25 @@ class LanguageModel:
             raise InputError("neither before nor after is given; a word needs a context to fit")
         forward = None if before is None else self._after(self._forward, before)
         backward = None if after is None else self._after(self._backward, after)
-        both = forward is not None and backward is not None
-        prior = log_prior(self.vocabulary) if both else None
-        return Fit(self.vocabulary, forward, backward, prior)
-
-
-def check_text(text: object) -> None:
-    """Refuse anything but raw text."""
-    if not isinstance(text, str):
-        raise InputError(f"expected a text, got {short(text)}")
+        return Fit(self.vocabulary, forward, backward)
 
 
 def check_vocabulary(
-    config: ModelConfig, vocabulary: Vocabulary | None, place: str = ""
+    config: ModelConfig,
+    vocabulary: Vocabulary | None,
+    place: str = "",
+    advice: str = "give its vocabulary",
 ) -> Vocabulary:
-    """Raise if a model cannot predict words, or has other words; `place` begins the message."""
+    """Raise if a model cannot predict words, or has other words.
+
+    `place` begins the message; `advice` ends it where there is no vocabulary.
+    """
     if config.softmax_words is None:
-        raise InputError(
-            f"{place}this model has no softmax, so it cannot predict words (AllenNLP's files have "
-            "none); use a model folder that elmo pretrain has made"
-        )
+        raise InputError(f"{place}{NO_SOFTMAX}")
     if vocabulary is None:
         raise InputError(
-            f"{place}this model's softmax has {config.softmax_words:,} words but nobody says "
-            "which; give its vocabulary"
+            f"{place}this model's softmax has {config.softmax_words:,} words but does not say "
+            f"which; {advice}"
         )
     if len(vocabulary) != config.softmax_words:
         raise InputError(

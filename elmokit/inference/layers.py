@@ -38,15 +38,11 @@ class Piece(NamedTuple):
         return [sentence[start:end] for sentence, start, end in parts]
 
 
-def one_piece(lengths: Sequence[int]) -> Iterator[Piece]:
-    """Sentences of so many words, markers counted, read whole by both directions."""
-    yield Piece([0] * len(lengths), list(lengths))
-
-
 def many_pieces(lengths: Sequence[int], size: int = WORDS_PER_PIECE) -> Iterator[Piece]:
-    """The same sentences read from the left by one direction, then from the right by the other.
+    """Sentences of so many words, markers counted, in pieces from the left, then from the right.
 
-    A sentence that has ended has empty pieces while longer ones continue.
+    A direction reads them from each side. A sentence that has ended has empty pieces while longer
+    ones continue.
 
     >>> for piece in many_pieces([3, 5], size=4): print(*piece)
     [0, 0] [3, 4] ('forward',)
@@ -95,7 +91,10 @@ class LayerChoice:
         check_choice("pool", pool, (None, "none", "mean", "max"))
         self.pool = None if pool == "none" else pool
         self.mix = layers if isinstance(layers, ScalarMix | DirectionalMix) else None
-        self.by_halves = self.mix is None or mixes_by_halves(self.mix)
+        if isinstance(self.mix, DirectionalMix):
+            self.by_halves = self.mix.join == "concat"
+        else:
+            self.by_halves = self.mix is None or not self.mix.layer_norm
         if self.mix is not None and self.mix.layers != count:
             raise InputError(f"the mix is of {self.mix.layers} layers, the model has {count}")
         names = {"average": "average", "all": "all", "top": str(count - 1)}
@@ -139,11 +138,6 @@ class LayerChoice:
         return CollectedVectors(lengths) if self.pool is None else PooledWords(lengths, self.pool)
 
 
-def mixes_by_halves(mix: Mix) -> bool:
-    """Whether a mix keeps the directions apart, and looks at one word at a time."""
-    return mix.join == "concat" if isinstance(mix, DirectionalMix) else not mix.layer_norm
-
-
 class CollectedVectors:
     """Collects the vectors of every word: an array (…, words, size) for each sentence.
 
@@ -159,7 +153,7 @@ class CollectedVectors:
         """Take what a piece (…, batch, words, size) has of words, and of their vectors."""
         if not self._arrays:
             *leading, _, _, size = reduced.shape
-            # Arrays of their own: a view of one sentence would keep the whole batch in memory.
+            # Arrays of their own: a view of one sentence would keep the complete batch in memory.
             self._arrays = [np.empty((*leading, n, size), np.float32) for n in self.lengths]
         half = half_read(piece, reduced.shape[-1])
         vectors = reduced[..., half].float().cpu().numpy()

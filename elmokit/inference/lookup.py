@@ -1,4 +1,4 @@
-"""Vectors that were computed before, out of a file, where an `Embedder` would compute them."""
+"""CachedEmbedder: vectors from a file, where an `Embedder` would compute them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ ALL = "all"
 class CachedEmbedder:
     """Looks up the vectors of sentences, by their words, in a file that `elmo embed` wrote.
 
-    For training a network of your own on vectors computed once: `embed`, `embed_layers`, both as
-    streams too, and `vector_size` are those of `Embedder`. It has no model, so it embeds nothing
-    that the file does not hold, splits no raw text (`encode`, `tokenize`, `split`), and there is no
-    `bilm` in it. In memory are 16 bytes for each sentence of the file. Calls from several threads
-    and from forked or spawned workers are safe.
+    For training a network of your own on vectors computed once: `embed`, `embed_layers`,
+    `embed_stream` and `vector_size` are those of `Embedder`. It has no model, so it embeds nothing
+    that the file does not hold, and splits no raw text. In memory are 16 bytes for each sentence of
+    the file. Calls from several threads and from forked or spawned workers are safe.
 
     Args:
         path: A file of vectors for words, with its sentences, or a folder of such files that the
@@ -39,8 +38,20 @@ class CachedEmbedder:
     def __init__(self, path: PathLike, holds: str | int | None = None) -> None:
         self.path = path
         self._file = open_vectors(path)
-        self._layer_count, self._size = self._shape()
-        self._holds = ALL if self._layer_count else self._layer_held(holds)
+        shape = self._file[0].vectors.shape if len(self._file) else ()
+        about = self._file.description
+        if not shape:
+            raise InputError(f"{path}: holds no vectors; write it from a text that has some")
+        if len(shape) == 1 or about.get("pool") not in (None, "none"):
+            raise InputError(
+                f"{path}: holds a vector for each sentence, not for each word; "
+                "write it with --pool none"
+            )
+        self.vector_size: int = shape[-1]
+        self._layers: tuple[int, ...] = shape[:-2]  # without a dimension for them where it is one
+        self._holds = about.get("layers", holds)
+        if holds is not None and str(self._holds) != str(holds):
+            raise InputError(f"{path}: holds {self._holds!r} by its own account, not {holds!r}")
         self._index = SentenceIndex(self._file.sentences())
         if not len(self._index):
             raise InputError(f"{path}: has no sentences to look up; write it with its sentences")
@@ -48,10 +59,13 @@ class CachedEmbedder:
     def __repr__(self) -> str:
         return f"CachedEmbedder({str(self.path)!r}: {len(self._index)} sentences)"
 
-    @property
-    def vector_size(self) -> int:
-        """Size of a word's vector in each layer."""
-        return self._size
+    if not TYPE_CHECKING:  # which would then let any name pass
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                f"CachedEmbedder has no {name!r}: it looks vectors up in a file, by the words of "
+                "sentences, and has no model; take an Embedder for that"
+            )
 
     def embed(
         self, sentences: Sequence[Sentence], layers: str | int | Mix = "average", pool: Pool = None
@@ -62,11 +76,13 @@ class CachedEmbedder:
         that one.
         """
         check_sentences(sentences)
-        if not self._layer_count:
+        if not self._layers:
             self._check_layer(layers)
-        choice = LayerChoice(layers if self._layer_count else ALL, self._layer_count or 1, pool)
-        found = self._find_all(sentences)
-        return found if choice.name == ALL and not choice.pool else self._reduced(found, choice)
+        choice = LayerChoice(layers if self._layers else ALL, sum(self._layers) or 1, pool)
+        found = [self._find(sentence, number) for number, sentence in enumerate(sentences)]
+        if choice.name == ALL and not choice.pool:
+            return found
+        return [reduced(array, choice) for array in found]
 
     def embed_layers(self, sentences: Sequence[Sentence]) -> list[Array]:
         """The same as `embed(sentences, layers="all")`: arrays (layers, words, size)."""
@@ -78,94 +94,28 @@ class CachedEmbedder:
         """The vectors of any number of sentences, one after the other."""
         return (self.embed([sentence], layers, pool)[0] for sentence in sentences)
 
-    def encode(self, texts: Sequence[str], layers: str | int | Mix = "average") -> NoReturn:
-        """Refused: raw text is for an `Embedder`."""
-        raise self._no_model("encodes no raw text", "elmo.encode(texts)")
-
-    def tokenize(self, text: str) -> NoReturn:
-        """Refused: raw text is for an `Embedder`."""
-        raise self._no_model("splits no raw text", "elmo.tokenize(text)")
-
-    def split(self, text: str) -> NoReturn:
-        """Refused: raw text is for an `Embedder`."""
-        raise self._no_model("splits no raw text", "elmo.split(text)")
-
-    if not TYPE_CHECKING:  # which would then let any name pass
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(
-                f"CachedEmbedder has no {name!r}: it looks vectors up in a file, and has no model; "
-                "take an Embedder for that"
-            )
-
     def close(self) -> None:
         """Free the file."""
         self._file.close()
 
-    def _no_model(self, what: str, call: str) -> InputError:
-        return InputError(
-            f"{self.path}: a CachedEmbedder looks sentences up by their words, and {what}; with a "
-            f"model: elmo = Embedder.load(); {call}"
-        )
-
-    def _shape(self) -> tuple[int, int]:
-        """How many layers each array has, 0 where it is one without a dimension for it; its size.
-
-        Only arrays with a vector for each word will do.
-        """
-        if not len(self._file):
-            raise InputError(f"{self.path}: holds no vectors; write it from a text that has some")
-        shape = self._file[0].vectors.shape
-        if len(shape) == 1 or self._file.description.get("pool") not in (None, "none"):
-            raise InputError(
-                f"{self.path}: holds a vector for each sentence, not for each word; "
-                "write it with --pool none"
-            )
-        return shape[0] if len(shape) == 3 else 0, shape[-1]
-
-    def _layer_held(self, given: str | int | None) -> str | None:
-        """The one layer that the file holds, as its writer or the user says."""
-        recorded = self._file.description.get("layers")
-        if None not in (recorded, given) and str(recorded) != str(given):
-            raise InputError(f"{self.path}: holds {recorded!r} by its own account, not {given!r}")
-        held = recorded if recorded is not None else given
-        return None if held is None else str(held)
-
     def _check_layer(self, layer: str | int | Mix) -> None:
-        """Refuse any layer but the one that the file is known to hold."""
+        """Raise for any layer but the one that the file is known to hold."""
         name = str(layer) if isinstance(layer, str | int) else "mix"
         if self._holds is None:
             raise InputError(
                 f"{self.path}: does not tell which layer it holds; if it is this one, say so: "
                 f"CachedEmbedder(…, holds={name!r})"
             )
-        if name != self._holds:
+        if name != str(self._holds):
             raise InputError(
-                f"{self.path}: holds layer {self._holds!r}, not {name!r}; ask for that one, or "
-                "write a file of all layers: --layers all"
+                f"{self.path}: holds layer {str(self._holds)!r}, not {name!r}; ask for that one, "
+                "or write a file of all layers: --layers all"
             )
-
-    def _reduced(self, found: Sequence[Array], choice: LayerChoice) -> list[Array]:
-        """What a choice keeps of (layers, words, size), sentence by sentence."""
-        arrays = []
-        for array in found:
-            vectors = torch.from_numpy(array).unsqueeze(-3)  # a batch of one
-            words = vectors.shape[-2]
-            layers = Layers(vectors, torch.ones(1, words, dtype=torch.bool))
-            collection = choice.collection([words])
-            with torch.inference_mode():
-                collection.add(Piece([1], [words + 1]), choice.reduce(layers))
-            arrays += collection.arrays()
-        return arrays
-
-    def _find_all(self, sentences: Sequence[Sentence]) -> list[Array]:
-        return [self._find(sentence, number) for number, sentence in enumerate(sentences)]
 
     def _find(self, sentence: Sentence, number: int) -> Array:
         """The vectors of a sentence, as the file has them."""
         if not sentence:
-            layers = (self._layer_count,) if self._layer_count else ()
-            return np.zeros((*layers, 0, self._size), dtype=np.float32)
+            return np.zeros((*self._layers, 0, self.vector_size), dtype=np.float32)
         text = " ".join(sentence)
         spelling = word_bytes(text)
         for candidate in self._index.find(spelling):
@@ -178,6 +128,17 @@ class CachedEmbedder:
             f"{self.path}: has no vectors for sentence {number}, {text[:60]!r}; "
             "embed the text that it is in: elmo embed"
         )
+
+
+@torch.inference_mode()
+def reduced(array: Array, choice: LayerChoice) -> Array:
+    """What a choice keeps of the layers of a sentence, (layers, words, size)."""
+    words = array.shape[-2]
+    mask = torch.ones(1, words, dtype=torch.bool)
+    collection = choice.collection([words])
+    batch_of_one = Layers(torch.from_numpy(array).unsqueeze(-3), mask)
+    collection.add(Piece([1], [words + 1]), choice.reduce(batch_of_one))
+    return collection.arrays()[0]
 
 
 class SentenceIndex:

@@ -1,4 +1,4 @@
-"""What a language model gives back: scores, perplexity, words in order of fit."""
+"""Results of a language model: scores, perplexity, words in order of fit."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from elmokit.errors import InputError
 from elmokit.text.characters import short
-from elmokit.text.tokenizer import Tokenizer
+from elmokit.text.tokenizer import Tokenizer, check_text
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 LogProbabilities = NDArray[np.float64]
 
-BLANK = "___"
+GAP = "___"
 """Where a word is missing from a raw sentence."""
 STAND_IN = "word"
-"""What a tokenizer is shown for a blank: letters, so that it stays whole."""
+"""What a tokenizer is shown for a gap: letters, so that it stays one word."""
 NOT_OFFERED = (BEGIN, END, UNKNOWN)
-"""Entries of a vocabulary that are no words."""
+"""Entries of a vocabulary that are not words."""
 LARGEST_EXPONENT = math.log(np.finfo(np.float64).max)
 
 
@@ -31,9 +31,9 @@ class SentenceScore(NamedTuple):
 
     words: tuple[str, ...]
     forward: NDArray[np.float32]  # (words,) of each word, given the words before it
-    forward_end: float  # of the end marker, given the whole sentence
+    forward_end: float  # of the end marker, given the complete sentence
     backward: NDArray[np.float32]  # (words,) of each word, given the words after it
-    backward_end: float  # of the begin marker, given the whole sentence
+    backward_end: float  # of the begin marker, given the complete sentence
     unknown: NDArray[np.bool_]  # (words,) True where the value is that of <UNK>
 
     @property
@@ -53,17 +53,12 @@ class SentenceScore(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return {
-            "total": finite(self.total),
-            "total_forward": finite(self.total_forward),
-            "total_backward": finite(self.total_backward),
-            "words": list(self.words),
-            "forward": [finite(value) for value in self.forward.tolist()],
-            "forward_end": finite(self.forward_end),
-            "backward": [finite(value) for value in self.backward.tolist()],
-            "backward_end": finite(self.backward_end),
-            "unknown": self.unknown.tolist(),
+        totals = {
+            "total": self.total,
+            "total_forward": self.total_forward,
+            "total_backward": self.total_backward,
         }
+        return {name: plain(value) for name, value in (totals | self._asdict()).items()}
 
 
 class Perplexity(NamedTuple):
@@ -88,8 +83,7 @@ class Perplexity(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        values = self._asdict()
-        return values | {name: finite(values[name]) for name in ("forward", "backward", "mean")}
+        return {name: plain(value) for name, value in self._asdict().items()}
 
 
 @dataclass
@@ -151,7 +145,7 @@ class RankedWord(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return self._asdict() | {"score": finite(self.score)}
+        return self._asdict() | {"score": plain(self.score)}
 
 
 class Gap(NamedTuple):
@@ -161,50 +155,37 @@ class Gap(NamedTuple):
     after: list[str] | None
 
     def __str__(self) -> str:
-        return " ".join([*(self.before or ()), BLANK, *(self.after or ())])
+        return " ".join([*(self.before or ()), GAP, *(self.after or ())])
 
 
-class Fit(NamedTuple):
-    """How well every word of a vocabulary fits one place; arrays are (words,)."""
+class Fit:
+    """How well every word of a vocabulary fits one place; arrays are (words,).
 
-    vocabulary: Vocabulary
-    forward: LogProbabilities | None
-    backward: LogProbabilities | None
-    log_prior: LogProbabilities | None
+    Attributes:
+        scores: Of every word; minus infinity for what is not a word.
+    """
 
-    def scores(self) -> LogProbabilities:
-        """Of every word; minus infinity for what is no word."""
-        parts = [part for part in (self.forward, self.backward) if part is not None]
-        scores = np.sum(parts, axis=0)
-        if self.log_prior is not None:
-            scores = scores - self.log_prior
-        return without(scores, self.vocabulary, NOT_OFFERED)
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        forward: LogProbabilities | None,
+        backward: LogProbabilities | None,
+    ) -> None:
+        self.vocabulary = vocabulary
+        directions = [part for part in (forward, backward) if part is not None]
+        prior = log_prior(vocabulary) if len(directions) == 2 else None
+        scores = np.sum(directions, axis=0) - (0.0 if prior is None else prior)
+        self.scores = without(scores, vocabulary, NOT_OFFERED)
+        # One direction's are log probabilities already.
+        self._log_sum = float(np.logaddexp.reduce(self.scores)) if len(directions) == 2 else 0.0
+        self._parts = (forward, backward, prior)
 
-    def rows(self, ids: Iterable[int], scores: LogProbabilities) -> list[RankedWord]:
-        """Those words with all their parts."""
-        log_sum = self._log_sum(scores)
-        return [
-            RankedWord(
-                word=self.vocabulary.word_of(number),
-                score=float(scores[number]),
-                probability=math.exp(scores[number] - log_sum),
-                forward=value_of(self.forward, number),
-                backward=value_of(self.backward, number),
-                log_prior=value_of(self.log_prior, number),
-            )
-            for number in ids
-        ]
-
-    def _log_sum(self, scores: LogProbabilities) -> float:
-        """What makes probabilities of scores; one direction's are probabilities already."""
-        if self.forward is None or self.backward is None:
-            return 0.0
-        return float(np.logaddexp.reduce(scores))
-
-
-def value_of(values: LogProbabilities | None, number: int) -> float | None:
-    """One of the values, where there are any."""
-    return None if values is None else float(values[number])
+    def row(self, number: int) -> RankedWord:
+        """The word of that id, with all its parts."""
+        word, score = self.vocabulary.word_of(number), float(self.scores[number])
+        parts = (None if part is None else float(part[number]) for part in self._parts)
+        forward, backward, prior = parts
+        return RankedWord(word, score, math.exp(score - self._log_sum), forward, backward, prior)
 
 
 def best(log_probabilities: LogProbabilities, top: int) -> list[int]:
@@ -227,7 +208,7 @@ def without(
 
 
 def log_prior(vocabulary: Vocabulary) -> LogProbabilities | None:
-    """Log of each word's share of all words (words,); None where nobody has counted them."""
+    """Log of each word's share of all words (words,); None where they were not counted."""
     if vocabulary.counts is None:
         return None
     # A word that was never seen would fit anywhere.
@@ -254,19 +235,20 @@ def draw(
 def find_place(
     text: str, tokenizer: Tokenizer, *, previous: bool = False, missing: bool = False
 ) -> Gap:
-    """Where a raw sentence lacks a word: at its blank, or else after it.
+    """Where a raw sentence lacks a word: at its gap, or else after it.
 
     Args:
-        text: The sentence. A blank that begins or ends it is a word of a sentence whose rest is
+        text: The sentence. A gap that begins or ends it is a word of a sentence whose rest is
             not known: only the words on its other side are.
         tokenizer: What splits it.
-        previous: There is no blank; the word before the sentence is wanted.
-        missing: The sentence is whole but for its blank, also where the blank begins or ends it.
+        previous: There is no gap; the word before the sentence is wanted.
+        missing: The sentence is complete but for its gap, also where the gap begins or ends it.
     """
-    if missing or BLANK in text:
+    check_text(text)
+    if missing or GAP in text:
         if previous:
-            raise InputError(f"{text!r}: is read backward from its end, so it can have no {BLANK}")
-        before, after = split_at_blank(text, tokenizer)
+            raise InputError(f"{text!r}: is read backward from its end, so it can have no {GAP}")
+        before, after = split_at_gap(text, tokenizer)
         if missing or (before and after):
             return Gap(before, after)
         return Gap(None, after) if after else Gap(before, None)
@@ -274,21 +256,21 @@ def find_place(
     return Gap(None, words) if previous else Gap(words, None)
 
 
-def split_at_blank(text: str, tokenizer: Tokenizer) -> tuple[list[str], list[str]]:
-    """The words before and after the blank of a raw sentence."""
-    if text.count(BLANK) != 1:
-        raise InputError(f"{text!r}: has {text.count(BLANK)} gaps; write {BLANK} once")
-    place = text.index(BLANK)
-    tokens = tokenizer.words(text.replace(BLANK, STAND_IN))
+def split_at_gap(text: str, tokenizer: Tokenizer) -> tuple[list[str], list[str]]:
+    """The words before and after the gap of a raw sentence."""
+    if text.count(GAP) != 1:
+        raise InputError(f"{text!r}: has {text.count(GAP)} gaps; write {GAP} once")
+    place = text.index(GAP)
+    tokens = tokenizer.words(text.replace(GAP, STAND_IN))
     for number, token in enumerate(tokens):
         if (token.text, token.start) == (STAND_IN, place):
             words = [token.text for token in tokens]
             return words[:number], words[number + 1 :]
-    raise InputError(f"{text!r}: {BLANK} is part of a word; put spaces around it")
+    raise InputError(f"{text!r}: {GAP} is part of a word; put spaces around it")
 
 
 def check_candidates(candidates: Sequence[str]) -> None:
-    """Refuse anything but a list of different words."""
+    """Raise unless it is a list of different words."""
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):
         raise InputError(f'candidates is {short(candidates)}; give a list: ["window", "pool"]')
     if not candidates:
@@ -300,18 +282,15 @@ def check_candidates(candidates: Sequence[str]) -> None:
             raise InputError(f"candidate {number} is {word!r} again; give each word once")
 
 
-def check_temperature(temperature: float) -> None:
-    """Refuse anything but a number of at least 0."""
-    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if not number or not 0 <= temperature < math.inf:
-        raise InputError(f"temperature is {temperature!r}; it must be a number of at least 0")
-
-
 def exponential(value: float) -> float:
     """exp, infinite where it is too large for a float."""
     return math.inf if value > LARGEST_EXPONENT else math.exp(value)
 
 
-def finite(value: float) -> float | None:
-    """A number, or None for what JSON has no number for."""
-    return value if math.isfinite(value) else None
+def plain(value: Any) -> Any:
+    """A value for JSON, which has no arrays and no infinite numbers."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,9 +1,11 @@
-"""Words to token vectors: what everything that reads words with a biLM must agree on."""
+"""Token vectors of words, and a cache of them: what all that reads words with a biLM shares."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import NamedTuple
@@ -12,11 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig, check_size
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
-from elmokit.text.characters import character_ids
+from elmokit.model.both_directions import FEWEST_ROWS, can_share_cores, run_each
+from elmokit.model.weights import version_of
+from elmokit.text.characters import Sentence, character_ids
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 
@@ -39,7 +44,7 @@ def max_characters(config: ModelConfig) -> int:
 
 
 def check_word_input(config: ModelConfig, vocabulary: Vocabulary | None) -> None:
-    """Refuse a word-input model without the words its table is of."""
+    """Raise for a word-input model without the words its table is of."""
     encoder = config.encoder
     if not isinstance(encoder, WordEncoderConfig):
         return
@@ -65,13 +70,6 @@ def check_device(device: str | torch.device) -> torch.device:
     return found
 
 
-class Mark(NamedTuple):
-    """A moment in the life of a cache."""
-
-    restarts: int
-    words: int
-
-
 class KnownWords(NamedTuple):
     """Words with their token vectors, in the order in which they were learnt."""
 
@@ -83,19 +81,25 @@ class KnownWords(NamedTuple):
 class WordCache:
     """A bounded memory of token vectors. Safe from several threads.
 
-    When it is full it starts afresh: in running text the frequent words are back at once, and that
+    When it is full it starts again: in running text the frequent words are back at once, and that
     costs less than keeping account of every use.
 
     Args:
         encode: Gives token vectors (words, size) of distinct words.
-        capacity: The most words kept.
+        capacity: The most words stored.
+        version: Changes when token vectors that were computed before are not valid any more.
 
     Attributes:
         hits: Words that were there when looked up, each distinct word of a call counted once.
         misses: Words that had to be encoded.
     """
 
-    def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Sequence[str]], Tensor],
+        capacity: int,
+        version: Callable[[], object],
+    ) -> None:
         check_size("cache_words", capacity, least=0)
         self.encode = encode
         self.capacity = capacity
@@ -105,35 +109,38 @@ class WordCache:
         self._table: Tensor | None = None
         self._restarts = 0
         self._lock = Lock()
+        self._version = version
+        self._version_known = version()
 
     def vectors(self, words: Sequence[str]) -> Tensor:
         """Token vectors (words, size), computing only those of words not yet known."""
-        with self._lock:
+        with self._up_to_date():
             distinct = list(dict.fromkeys(words))
             rows, table = self._known(distinct)
             return table[torch.tensor([rows[word] for word in words], device=table.device)]
+
+    def padded(self, sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
+        """Token vectors (batch, words, size) of sentences, and their lengths (batch,)."""
+        lengths = [len(words) for words in sentences]
+        vectors = self.vectors([word for words in sentences for word in words])
+        rows = list(torch.split(vectors, lengths))
+        return pad_sequence(rows, batch_first=True), torch.tensor(lengths)
 
     @property
     def hit_rate(self) -> float:
         """The share of words looked up that were there; 0 before the first."""
         return self.hits / max(self.hits + self.misses, 1)
 
-    def clear(self) -> None:
-        """Forget every word: the encoder has changed."""
-        with self._lock:
-            self._forget()
-            self._table = None
+    def mark(self) -> tuple[int, int]:
+        """Now, for `learnt_since`: how often it started again, and its words."""
+        with self._up_to_date():
+            return self._restarts, len(self._rows)
 
-    def mark(self) -> Mark:
-        """Now, for `learnt_since`."""
-        with self._lock:
-            return Mark(self._restarts, len(self._rows))
-
-    def learnt_since(self, mark: Mark) -> KnownWords:
+    def learnt_since(self, mark: tuple[int, int]) -> KnownWords:
         """The words that were learnt after a mark and are still known."""
         with self._lock:
-            afresh = self._restarts != mark.restarts
-            first = 0 if afresh else mark.words
+            afresh = self._restarts != mark[0]
+            first = 0 if afresh else mark[1]
             words = list(islice(self._rows, first, None))
             table = torch.empty(0, 0) if self._table is None else self._table
             vectors = table[first : first + len(words)].float().cpu().numpy().copy()
@@ -141,11 +148,22 @@ class WordCache:
 
     def learn(self, known: KnownWords, device: torch.device) -> None:
         """Take over words as if they had been encoded here, on a device: equal to the bit."""
-        with self._lock:
+        with self._up_to_date():
             if known.afresh:
                 self._forget()
             if known.words:
                 self._keep(known.words, torch.from_numpy(known.vectors).to(device))
+
+    @contextmanager
+    def _up_to_date(self) -> Iterator[None]:
+        """Have the cache to oneself, without what a changed encoder has made invalid."""
+        with self._lock, torch.inference_mode():
+            version = self._version()
+            if version != self._version_known:
+                self._forget()
+                self._table = None
+                self._version_known = version
+            yield
 
     def _forget(self) -> None:
         self._rows.clear()
@@ -174,3 +192,18 @@ class WordCache:
         start = len(self._rows)
         self._table[start : start + len(words)] = vectors
         self._rows.update(zip(words, range(start, start + len(words)), strict=True))
+
+
+def word_cache(bilm: BiLM, vocabulary: Vocabulary | None, capacity: int) -> WordCache:
+    """A cache of the token vectors of a model, invalid when its encoder was trained or moved."""
+
+    def encode(words: Sequence[str]) -> Tensor:
+        middle = len(words) // 2
+        device = next(bilm.parameters()).device
+        if middle < FEWEST_ROWS or not can_share_cores(device):
+            return encode_words(bilm, vocabulary, words)
+        halves = [partial(encode_words, bilm, vocabulary, words[:middle])]
+        halves.append(partial(encode_words, bilm, vocabulary, words[middle:]))
+        return torch.cat(run_each(halves, middle, device, bilm.config.recurrent_numbers))
+
+    return WordCache(encode, capacity, lambda: version_of(bilm.encoder.parameters()))

@@ -41,22 +41,24 @@ SECONDS_TO_CLAIM = 0.2
 
 
 @contextmanager
-def disk_errors(path: Path, attempt: str) -> Iterator[None]:
-    """Turn what the system refuses into one line: `path`: cannot be `attempt` (why); what to do."""
+def disk_errors(path: Path, attempt: str, within: Path | None = None) -> Iterator[None]:
+    """Turn an error of the system into one line: `path`: cannot be `attempt` (why); what to do.
+
+    An error that names a file which is not `within` a place, where one is given, stays as it is.
+    """
     try:
         yield
     except OSError as error:
-        raise disk_error(path, attempt, error) from error
-
-
-def disk_error(path: Path, attempt: str, error: OSError) -> DiskError:
-    """Describe `error` in one line, in the terms of the file that the user named."""
-    if error.errno is not None:
-        # The system's words: libraries above it, h5py for one, put pages into theirs.
-        why = f"[Errno {error.errno}] {os.strerror(error.errno)}"
-    else:
-        why = " ".join(str(error).split()) or type(error).__name__
-    return DiskError(f"{path}: cannot be {attempt} ({why}){ADVICE.get(error.errno or 0, '')}")
+        named = error.filename
+        if within is not None and named is not None and not Path(str(named)).is_relative_to(within):
+            raise
+        if error.errno is not None:
+            # The system's words: libraries above it, h5py for one, put pages into theirs.
+            why = f"[Errno {error.errno}] {os.strerror(error.errno)}"
+        else:
+            why = " ".join(str(error).split()) or type(error).__name__
+        advice = ADVICE.get(error.errno or 0, "")
+        raise DiskError(f"{path}: cannot be {attempt} ({why}){advice}") from error
 
 
 def is_any_of(path: str | Path, files: Iterable[str | Path]) -> bool:
@@ -65,17 +67,20 @@ def is_any_of(path: str | Path, files: Iterable[str | Path]) -> bool:
     return target.exists() and any(Path(file).exists() and target.samefile(file) for file in files)
 
 
+def check_new_file(output: str | Path, force: bool, read: Iterable[str | Path] = ()) -> None:
+    """Raise for an output that is a folder, or what is read, or there and not to be replaced."""
+    if Path(output).is_dir():
+        raise InputError(f"{output}: is a folder; give the name of a file")
+    if is_any_of(output, read):
+        raise InputError(f"{output}: is what is read; choose another name for the output")
+    if Path(output).exists() and not force:
+        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
+
+
 def sha256_of(path: str | Path) -> str:
     """SHA-256 of a file's contents, as 64 hexadecimal digits."""
     with disk_errors(Path(path), "read"), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_sha256(path: Path, expected: str) -> None:
-    """Refuse a file whose contents are not the expected ones."""
-    found = sha256_of(path)
-    if found != expected.strip().lower():
-        raise FormatError(f"{path}: its SHA-256 is {found} but {expected} was expected")
 
 
 @contextmanager
@@ -90,7 +95,7 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
         raise InputError(f"{path}: is a folder or a device; give the name of a file")
     temporary = _temporary_sibling(target)
     try:
-        with _errors_of(temporary, target):
+        with disk_errors(target, "written", within=temporary):
             yield temporary
         with disk_errors(target, "written"):
             publish(temporary, target)
@@ -112,7 +117,7 @@ def write_folder_atomically(path: str | Path, force: bool = False) -> Iterator[P
     try:
         with disk_errors(target, "written"):
             temporary.mkdir()
-        with _errors_of(temporary, target):
+        with disk_errors(target, "written", within=temporary):
             yield temporary
         check_replaceable(target, path, force)
         with disk_errors(target, "written"):
@@ -122,14 +127,14 @@ def write_folder_atomically(path: str | Path, force: bool = False) -> Iterator[P
 
 
 def publish(temporary: Path, target: Path) -> None:
-    """Give a finished file its name, durably: after a power cut it is whole or it is not there."""
+    """Give a finished file its name, durably: after a power cut it is complete or not there."""
     _sync_file(temporary)
     os.replace(temporary, target)
     _sync_folder(target.parent)
 
 
 def check_replaceable(target: Path, name: str | Path, force: bool) -> None:
-    """Refuse a target that is a file, that holds files, or that is around the user."""
+    """Raise for a target that is a file, that holds files, or that is around the user."""
     if not os.path.exists(target):
         return
     if not os.path.isdir(target):
@@ -165,31 +170,23 @@ def publish_folder(temporary: Path, target: Path) -> None:
 
 
 @contextmanager
-def one_at_a_time(lock: Path) -> Iterator[None]:
-    """Wait until no other process or thread is in the block that `lock` guards.
+def claim(lock: Path, *, wait: bool = False) -> Iterator[None]:
+    """Be the only process and thread in a block, which the file `lock` guards.
 
-    The system frees the lock even when its holder is killed. The empty file stays: removing it
-    would let two holders lock two files of the same name.
-    """
-    with ExitStack() as stack:
-        with disk_errors(lock, "locked"):
-            stack.enter_context(FileLock(lock))
-        yield
+    When a process ends, however it does, its system frees the lock. A network file system learns
+    only after a while, or never, that a machine is dead. The empty file stays: removing it would
+    let two processes that wait lock two files of the same name.
 
-
-@contextmanager
-def claim(lock: Path) -> Iterator[None]:
-    """Have a folder to oneself for the time of a block; raises where another process has it.
-
-    When that process ends, however it does, its system frees the lock. A network file system learns
-    only after a while, or never, that a machine is dead.
+    Args:
+        lock: The file; folders on the way to it are made.
+        wait: Until the lock is free; else that is an error.
     """
     with disk_errors(lock.parent, "written to"):
         lock.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         with disk_errors(lock, "locked"):
             try:
-                stack.enter_context(FileLock(lock, timeout=SECONDS_TO_CLAIM))
+                stack.enter_context(FileLock(lock, timeout=-1 if wait else SECONDS_TO_CLAIM))
             except Timeout:
                 raise InputError(
                     f"{lock.parent}: another process is at work in this folder; wait. If it was on "
@@ -227,18 +224,6 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder, by a rename first: it is complete as long as it has its name."""
     os.rename(folder, hidden_name(folder))
     remove_leftovers(folder.parent, folder.name)
-
-
-@contextmanager
-def _errors_of(temporary: Path, target: Path) -> Iterator[None]:
-    """Explain failures to write `temporary`, leaving those that name any other file as they are."""
-    try:
-        yield
-    except OSError as error:
-        named = error.filename
-        if named is None or Path(str(named)).is_relative_to(temporary):
-            raise disk_error(target, "written", error) from error
-        raise
 
 
 def _sync_file(path: Path) -> None:

@@ -14,24 +14,16 @@ from elmokit.errors import FormatError
 @contextmanager
 def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
     """Open a file for reading; whatever else it is, only h5py ever interprets it."""
-    _check_contents(path)
+    try:
+        open(path, "rb").close()  # the system's words, before h5py's
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+    if not h5py.is_hdf5(path):
+        raise FormatError(f"{path}: is not an HDF5 file")
     with hdf5_damage(path):
         file = h5py.File(path, "r")
     with file:
         yield file
-
-
-def _check_contents(path: str | Path) -> None:
-    """Refuse a file that is not there, is empty, or is no HDF5 file."""
-    try:
-        with open(path, "rb") as file:
-            empty = not file.read(1)
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
-    if empty:
-        raise FormatError(f"{path}: is empty")
-    if not h5py.is_hdf5(path):
-        raise FormatError(f"{path}: is not an HDF5 file")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def new_figure(width: float, height: float, extra: str = "plots") -> Figure:
 
 
 def check_picture_name(path: str | Path) -> None:
-    """Refuse a name whose suffix is of no format that a figure can be written in."""
+    """Raise for a name whose suffix is not of a format that a figure can be written in."""
     if Path(path).suffix.lower() not in FORMATS:
         raise InputError(f"{path}: curves are drawn as .png or .svg; give a name that ends so")
 

@@ -4,23 +4,49 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.io.text_files import LONGEST_LINE_BYTES, Line, TextFile, TextSettings, no_text
-from elmokit.system import counted
+from elmokit.io.text_files import (
+    LONGEST_LINE_BYTES,
+    Column,
+    Errors,
+    Line,
+    TextSettings,
+    no_text,
+    reading_errors,
+)
+from elmokit.system import counted, import_extra
 
-USUAL_TEXTS = ("text", "sentence", "message", "document", "v2")
+USUAL_TEXTS = (("text",), ("sentence",), ("message",), ("document",), ("v2",))
 """How a column that holds a text is usually called; the last is the SMS Spam Collection's."""
+USUAL_PAIRS = (
+    ("first", "second"),
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("sentence_a", "sentence_b"),
+)
+USUAL_LABELS = (
+    ("label",),
+    ("gold_label",),  # SNLI
+    ("entailment_judgment",),  # SICK
+    ("class",),
+    ("category",),
+    ("sentiment",),
+    ("v1",),  # the SMS Spam Collection
+)
+NUMBER = re.compile(r"-?[1-9][0-9]*")
 COLUMNS_SHOWN = 20
 WORD_SHOWN = 40
 LARGEST_ID = 1 << 63  # what a column of whole numbers can hold, in every format
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
-TEXT_FLAG = "--text-column"
+TEXT_FLAG, LABEL_FLAG = "--text-column", "--label-column"
 
 
 class Row(NamedTuple):
@@ -29,18 +55,21 @@ class Row(NamedTuple):
     line: int  # where it starts, or its number in a Parquet file; from 1
     value: str | list[str]  # a text, or words
     id: str | int | None = None
+    position: int = 0  # bytes of the file that are read so far
 
 
-def _text_column(settings: TextSettings, names: Sequence[str], place: str) -> str:
-    """The column with the text, in a table that has the columns `names`."""
-    column = settings.text_column
-    if column is None:
+def _used_columns(settings: TextSettings, names: Sequence[str], place: str) -> list[int]:
+    """Where the text is, in a table that has the columns `names`; then what becomes the `id`."""
+    columns: Sequence[Column] = settings.text_columns
+    if not columns:
         check_separator(names, place)
-        [column] = usual_columns(names, [(name,) for name in USUAL_TEXTS], "the text", place)
-    _check_column(column, TEXT_FLAG, names, place)
+        columns = usual_columns(names, USUAL_TEXTS, "the text", place)
+    if len(columns) > 1:
+        raise InputError(f"{place}: the text is in one column; name one ({TEXT_FLAG})")
+    found = [position_of(columns[0], names, place)]
     if settings.keep is not None:
-        _check_column(settings.keep, "--keep", names, place)
-    return column
+        found.append(position_of(settings.keep, names, place, "--keep"))
+    return found
 
 
 class TableRow(NamedTuple):
@@ -50,7 +79,7 @@ class TableRow(NamedTuple):
     named_at: str  # the place of the header; its own if there is none
     names: Sequence[str]  # the numbers from 1 where there is no header
     values: Sequence[Any]
-    line: int  # where it starts, from 1
+    start: Line  # its first
 
     def value(self, name: str) -> Any:
         """What the row has in a column."""
@@ -67,7 +96,11 @@ TABLE_SUFFIXES: dict[str, TableFormat] = {
 
 
 def table_rows(
-    lines: Iterable[Line], format: TableFormat, *, header: bool = True, skip_bad: bool = False
+    lines: Iterable[Line],
+    format: TableFormat,
+    settings: TextSettings | None = None,
+    *,
+    labelled: bool = False,
 ) -> Iterator[TableRow]:
     """The rows of a table.
 
@@ -75,31 +108,46 @@ def table_rows(
         lines: The lines of the file.
         format: What it is. In TSV a tab ends a field and a line break a row, always: quotation
             marks are part of the text.
-        header: The first row names the columns; if not, they have numbers. JSON lines name theirs.
-        skip_bad: Leave out rows with more or fewer fields than columns; a warning counts them.
+        settings: Whether there is a header, without which columns have numbers (JSON lines name
+            theirs), and what to do about bad rows.
+        labelled: A blank line between rows is an error; it is passed over otherwise.
     """
+    settings = settings or TextSettings()
+    fields = _csv_fields(lines) if format == "csv" else _line_fields(lines, format)
+    filled = _without_blank_lines(fields, labelled)
     if format == "jsonl":
-        return _json_rows(lines)
-    fields = _csv_fields(lines) if format == "csv" else _tsv_fields(lines)
-    return _named(fields, header, skip_bad)
+        return _json_rows(filled)
+    return _named(filled, settings.header, settings.skip_bad_rows)
 
 
-def _json_rows(lines: Iterable[Line]) -> Iterator[TableRow]:
-    for place, text, number in lines:
-        if text and not text.isspace():
-            values = json_object(text, place)
-            yield TableRow(place, place, tuple(values), tuple(values.values()), number)
+_Fields = tuple[Line, list[str]]
+"""The first line of a row, and its fields, or the text of a JSON object; none on a blank line."""
 
 
-class _Fields(NamedTuple):
-    """What a row of CSV or TSV holds."""
+def _without_blank_lines(rows: Iterable[_Fields], labelled: bool) -> Iterator[_Fields]:
+    blank: Line | None = None
+    for start, values in rows:
+        if not values:
+            blank = blank or start
+            continue
+        if labelled and blank is not None:
+            raise FormatError(f"{blank.place}: is blank, between labelled rows; remove the line")
+        yield start, values
 
-    start: Line
-    values: list[str]
+
+def _json_rows(rows: Iterable[_Fields]) -> Iterator[TableRow]:
+    for start, [text] in rows:
+        values = json_object(text, start.place)
+        yield TableRow(start.place, start.place, tuple(values), tuple(values.values()), start)
 
 
-def _tsv_fields(lines: Iterable[Line]) -> Iterator[_Fields]:
-    return (_Fields(line, line.text.split("\t")) for line in lines if line.text)
+def _line_fields(lines: Iterable[Line], format: TableFormat) -> Iterator[_Fields]:
+    """The rows of a table in which each line is one."""
+    for line in lines:
+        if format == "tsv":
+            yield line, line.text.split("\t") if line.text else []
+        else:
+            yield line, [line.text] if line.text.strip() else []
 
 
 def _csv_fields(lines: Iterable[Line]) -> Iterator[_Fields]:
@@ -125,8 +173,7 @@ def _csv_fields(lines: Iterable[Line]) -> Iterator[_Fields]:
             ) from error
         if values is None:
             return
-        if values:
-            yield _Fields(row[0], values)
+        yield row[0], values
 
 
 def _named(rows: Iterator[_Fields], header: bool, skip_bad: bool) -> Iterator[TableRow]:
@@ -134,19 +181,21 @@ def _named(rows: Iterator[_Fields], header: bool, skip_bad: bool) -> Iterator[Ta
     first = next(rows, None)
     if first is None:
         return
-    names = tuple(name.strip() for name in first.values)
+    named_at, names = first[0].place, tuple(name.strip() for name in first[1])
     if not header:
         names = tuple(str(number) for number, _ in enumerate(names, start=1))
-        yield _row(first, first, names)
+        rows = chain([first], rows)
     bad, first_bad = 0, ""
-    for row in rows:
-        if _fits(row, names):
-            yield _row(row, first, names)
+    for start, values in rows:
+        missing = len(names) - len(values)
+        # Columns at the end may be missing where they have no name.
+        if missing >= 0 and not any(names[len(values) :]):
+            yield TableRow(start.place, named_at, names, values + [""] * missing, start)
         elif skip_bad:
-            bad, first_bad = bad + 1, first_bad or row.start.place
+            bad, first_bad = bad + 1, first_bad or start.place
         else:
             raise FormatError(
-                f"{row.start.place}: has {counted(len(row.values), 'field')}, but there are "
+                f"{start.place}: has {counted(len(values), 'field')}, but there are "
                 f"{counted(len(names), 'column')}; fix the line (in a .csv commas separate fields, "
                 "and a text that holds some is put between quotation marks), or leave such rows "
                 "out (--skip-bad-rows)"
@@ -160,47 +209,35 @@ def _named(rows: Iterator[_Fields], header: bool, skip_bad: bool) -> Iterator[Ta
         )
 
 
-def _row(row: _Fields, header: _Fields, names: tuple[str, ...]) -> TableRow:
-    values = row.values + [""] * (len(names) - len(row.values))
-    return TableRow(row.start.place, header.start.place, names, values, row.start.number)
-
-
-def _fits(row: _Fields, names: Sequence[str]) -> bool:
-    """Whether a row has a value for every column with a name, and no more than columns."""
-    count = len(row.values)
-    return count <= len(names) and not any(names[count:])
-
-
 def text_rows(
-    text: TextFile, format: TableFormat | None, settings: TextSettings, start: int = 1
+    lines: Iterable[Line], format: TableFormat, settings: TextSettings, start: int = 1
 ) -> Iterator[Row]:
-    """The text of each row of a table, or of each line of plain text, from line `start` on."""
-    if format is None:
-        yield from (Row(line.number, line.text) for line in text.lines(start))
-        return
-    known, column = None, ""
-    keep = settings.keep
-    for row in table_rows(text.lines(), format, skip_bad=settings.skip_bad_rows):
+    """The text of each row of a table, from line `start` on."""
+    known, used = None, [0]
+    for row in table_rows(lines, format, settings):
         if row.names != known:  # which only JSON lines change from row to row
-            known, column = row.names, _text_column(settings, row.names, row.named_at)
-        if row.line >= start:
-            kept = None if keep is None else row.value(keep)
-            value = text_or_words(row.value(column), column, row.place)
-            yield Row(row.line, value, id_of(kept, keep or "", row.place))
+            known, used = row.names, _used_columns(settings, row.names, row.named_at)
+        if row.start.number >= start:
+            cells = [(row.names[at], row.values[at]) for at in used]
+            yield _text_row(row.start.number, cells, row.place, row.start.position)
+
+
+def _text_row(line: int, cells: list[tuple[str, Any]], place: str, position: int) -> Row:
+    """A row of which the columns that are used have these names and values."""
+    text = text_or_words(cells[0][1], cells[0][0], place)
+    id = id_of(cells[1][1], cells[1][0], place) if len(cells) > 1 else None
+    return Row(line, text, id, position)
 
 
 def json_object(contents: str, place: str) -> dict[str, Any]:
     """The JSON object on a line."""
     try:
         value = json.loads(contents)
-    except json.JSONDecodeError as error:
-        raise FormatError(
-            f"{place}: is not JSON ({error.msg} at character {error.pos + 1}); each line must "
-            "hold an object"
-        ) from error
-    except (ValueError, RecursionError) as error:  # digits or brackets beyond Python's limits
+    except (ValueError, RecursionError) as error:  # or digits or brackets beyond Python's limits
         why = str(error).partition(";")[0]
-        raise FormatError(f"{place}: cannot be read as JSON ({why}); fix the line") from error
+        if isinstance(error, json.JSONDecodeError):
+            why = f"{error.msg} at character {error.pos + 1}"
+        raise FormatError(f"{place}: is not JSON ({why}); each line must hold an object") from error
     if not isinstance(value, dict):
         raise FormatError(f"{place}: holds {_described(value)}; each line must hold a JSON object")
     return value
@@ -236,14 +273,19 @@ def id_of(value: Any, column: str, place: str) -> str | int | None:
     )
 
 
-def _check_column(name: str, flag: str, names: Sequence[str], place: str) -> None:
-    count = names.count(name)
-    if count == 0:
-        raise InputError(
-            f"{place}: has no column {name!r}; name one that is there ({flag}): {listed(names)}"
-        )
+def position_of(column: Column, names: Sequence[str], place: str, flag: str = TEXT_FLAG) -> int:
+    """Where a column is: that of the name, or else of the number."""
+    count = names.count(str(column)) if isinstance(column, str) else 0
     if count > 1:
-        raise InputError(f"{place}: has {count} columns {name!r}; give them different names")
+        raise InputError(f"{place}: has {count} columns {column!r}; give them different names")
+    if count:
+        return names.index(str(column))
+    number = int(column) if NUMBER.fullmatch(str(column)) else 0
+    if not 0 < abs(number) <= len(names):
+        raise InputError(
+            f"{place}: has no column {column!r}; name one that is there ({flag}): {listed(names)}"
+        )
+    return number - 1 if number > 0 else len(names) + number
 
 
 def usual_columns(
@@ -310,93 +352,57 @@ BATCH_ROWS = 256
 BUFFER_BYTES = 1 << 20
 
 
-class ParquetFile:
-    """The rows of a Parquet file.
-
-    Attributes:
-        path: The file.
-        position: Bytes on disk that are read so far, as the share of its rows.
-    """
-
-    def __init__(self, path: Path, settings: TextSettings) -> None:
-        self.path = path
-        self.position = 0
-        self._settings = settings
-
-    def rows(self, start: int = 1) -> Iterator[Row]:
-        """The rows from number `start` on; groups of rows before it are not read."""
-        with self._opened() as file:
-            size = self.path.stat().st_size
-            column = _text_column(self._settings, file.schema_arrow.names, str(self.path))
-            keep = self._settings.keep
-            names = [column] if keep is None else list(dict.fromkeys((column, keep)))
-            groups, number = _groups_from(file, start)
-            for batch in _batches(file, groups, names):
-                skipped = min(max(start - number, 0), batch.num_rows)
-                yield from self._rows_of(batch.slice(skipped), number + skipped, column)
-                number += batch.num_rows
-                self.position = size * (number - 1) // file.metadata.num_rows
-
-    def _rows_of(self, batch: Any, number: int, column: str) -> Iterator[Row]:
-        """The rows of a batch whose first is row `number`."""
-        keep = self._settings.keep
-        values = _values(batch.column(column))
-        ids = [None] * len(values) if keep is None else _values(batch.column(keep))
-        for row, (value, kept) in enumerate(zip(values, ids, strict=True), number):
-            place = f"{self.path}, row {row}"
-            text = text_or_words(self._decoded(value, place), column, place)
-            yield Row(row, text, id_of(self._decoded(kept, place), keep or "", place))
-
-    def _decoded(self, value: Any, place: str) -> Any:
-        """Bytes, alone or in a list, as text; any other value as it is."""
-        if isinstance(value, list):
-            return [self._decoded(item, place) for item in value]
-        if not isinstance(value, bytes):
-            return value
-        try:
-            return value.decode("utf-8", self._settings.errors)
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"{place}: is not UTF-8 ({error.reason}); convert the file, or read such bytes as "
-                "U+FFFD (--errors replace)"
-            ) from None
-
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        """The file as pyarrow has it, whose errors become one line."""
-        arrow = import_pyarrow(self.path)
-        try:
-            if not self.path.stat().st_size:
-                raise no_text(self.path)
-            # With a buffer, a group of rows is read as it is used, not as a whole.
-            with arrow.parquet.ParquetFile(str(self.path), buffer_size=BUFFER_BYTES) as file:
-                yield file
-        except (arrow.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise InputError(
-                    f"{self.path}: cannot be read ({error.strerror or error})"
-                ) from error
-            why = " ".join(str(error).split())
-            raise FormatError(
-                f"{self.path}: is not a whole Parquet file ({why}); get it again"
-            ) from error
+def parquet_rows(path: Path, settings: TextSettings, start: int = 1) -> Iterator[Row]:
+    """The rows of a Parquet file from number `start` on; groups of rows before it are not read."""
+    arrow = import_pyarrow()
+    with reading_errors(path, "Parquet", arrow.ArrowException):
+        size = path.stat().st_size
+        if not size:
+            raise no_text(path)
+        # With a buffer, a group of rows is read as it is used, not as a whole.
+        with arrow.parquet.ParquetFile(str(path), buffer_size=BUFFER_BYTES) as file:
+            names, count = file.schema_arrow.names, file.metadata.num_rows
+            used = [names[at] for at in _used_columns(settings, names, str(path))]
+            for name in used:  # pyarrow finds columns by their names only
+                position_of(name, names, str(path))
+            for number, values in _parquet_values(file, used, start):
+                place = f"{path}, row {number}"
+                decoded = [_decoded(value, settings.errors, place) for value in values]
+                cells = list(zip(used, decoded, strict=True))
+                yield _text_row(number, cells, place, size * number // count)
 
 
-def _groups_from(file: Any, start: int) -> tuple[list[int], int]:
-    """The groups of rows that row `start` and those after it are in, and their first row."""
-    first = 1
-    for group in range(file.num_row_groups):
-        after = first + file.metadata.row_group(group).num_rows
-        if after > start:
-            return list(range(group, file.num_row_groups)), first
-        first = after
-    return [], first
-
-
-def _batches(file: Any, groups: list[int], names: list[str]) -> Iterator[Any]:
+def _parquet_values(
+    file: Any, columns: list[str], start: int
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The values of some columns of each row from number `start` on."""
+    sizes = (file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+    firsts = list(accumulate(sizes, initial=1))  # rows of the groups, and the one behind all
+    group = bisect_right(firsts, start) - 1
+    groups, number = list(range(group, file.num_row_groups)), firsts[group]
     if not groups:  # which pyarrow would take for all
-        return iter(())
-    return file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False)
+        return
+    names = list(dict.fromkeys(columns))
+    for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False):
+        skipped = min(max(start - number, 0), batch.num_rows)
+        values = [_values(batch.column(name).slice(skipped)) for name in columns]
+        yield from enumerate(zip(*values, strict=True), number + skipped)
+        number += batch.num_rows
+
+
+def _decoded(value: Any, errors: Errors, place: str) -> Any:
+    """Bytes, alone or in a list, as text; any other value as it is."""
+    if isinstance(value, list):
+        return [_decoded(item, errors, place) for item in value]
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{place}: is not UTF-8 ({error.reason}); convert the file, or read such bytes as "
+            "U+FFFD (--errors replace)"
+        ) from None
 
 
 def _values(array: Any) -> list[Any]:
@@ -404,8 +410,7 @@ def _values(array: Any) -> list[Any]:
 
     pyarrow would decode them too, but not say which row is no UTF-8.
     """
-    import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
+    pyarrow = import_pyarrow()
     for type in (pyarrow.large_binary(), pyarrow.list_(pyarrow.large_binary())):
         try:
             return array.cast(type).to_pylist()
@@ -414,14 +419,8 @@ def _values(array: Any) -> list[Any]:
     return array.to_pylist()
 
 
-def import_pyarrow(path: str | Path) -> Any:
+def import_pyarrow() -> Any:
     """The library for Parquet files, which is an extra."""
-    try:
-        import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        import pyarrow.compute  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError:
-        raise InputError(
-            f"{path}: Parquet files need one more library: pip install 'elmokit[parquet]'"
-        ) from None
-    return pyarrow
+    import_extra("pyarrow.compute", "parquet")
+    import_extra("pyarrow.parquet", "parquet")
+    return import_extra("pyarrow", "parquet")

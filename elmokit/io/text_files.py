@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import glob
 import gzip
@@ -10,37 +11,48 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, cast, get_args
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, cast
 
-from elmokit.config import check_choice, check_flag
+from elmokit.config import Count, Settings
 from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.io.files import PARTS
+from elmokit.system import import_extra
 
 Errors = Literal["strict", "replace"]
 TextFormat = Literal["text", "jsonl", "csv", "tsv", "parquet"]
+ExampleFormat = Literal[
+    "csv", "tsv", "jsonl", "trees", "columns", "conllu", "squad", "coref", "gap", "propbank",
+    "conll2012",
+]  # fmt: skip
+"""What files of labelled examples may be."""
+Column = str | int
+"""The name of a column or its number: from 1, or from -1 for the last."""
+COLUMN = "give the name of a column, or its number from 1"
 
-SUFFIXES = (".txt", ".gz", ".xz", ".zst")
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+DECOMPRESSORS: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+TEXT_SUFFIXES = (".txt", *COMPRESSIONS)
 """The files that are taken from a folder."""
-UNFINISHED = ".parts"
-"""Ends the names of folders inside it that are passed over."""
 CHUNK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 64 << 20
 ZSTD_BLOCK_BYTES = 1 << 10  # each four of them can stand for 128 kB: 32 MB at the most
 BLOCK_BYTES = 1 << 19
 STANDARD_INPUT = "-"
 TOKENIZERS = ("default", "whitespace")
+TokenizerName = Annotated[str, TOKENIZERS, "use one of 'default', 'whitespace'"]
 ENCODING = "utf-8"
-SHOWN = {"utf-8": "UTF-8"}
 PROBE = "a\nb"
+OF_EXAMPLES = ("label_column", "phrases", "shortest_phrase")
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True)
-class TextSettings:
+class TextSettings(Settings):
     """How text is read: what its files are, which of it, and how it becomes sentences of words.
 
     A line of a file, or a cell of a table, is a text. As it is, it is one sentence whose words are
@@ -49,35 +61,43 @@ class TextSettings:
     Attributes:
         split: Texts are raw: each is split into sentences and words. A blank one has none.
         tokenize: Texts are raw, and each is one sentence, which is split into words.
-        tokenizer: What splits them: the name that a model records.
-        text_column: The column of a table that has the text, or the words; None for the one with a
-            usual name.
+        tokenizer: What splits them: the name that a model records; of a task's files, None for
+            that of its model.
+        text_column: The column of a table that has the text, or the words, or both columns of a
+            pair of texts; None for those with usual names.
+        label_column: Of labelled examples: the column of the label; None for the usual one.
+        header: Of CSV and TSV: whether the first line names the columns.
         keep: Another column, a text or a whole number, that becomes the `id` of its sentences.
-        skip_bad_rows: Leave out rows of CSV and TSV with more or fewer fields than columns; a
-            warning counts them.
+        skip_bad_rows: Leave out rows of CSV and TSV with more or fewer fields than columns, and
+            questions of SQuAD whose answer is not where the file says; a warning counts them.
         format: What the files are; None for what their names say.
         encoding: How texts are written as bytes; Parquet has its own, and UTF-16 is known by its
             mark.
         errors: What to do about bytes that are not of the encoding: "strict" raises, "replace"
             reads them as U+FFFD.
+        phrases: Of sentiment trees: every labelled phrase is an example, not sentences alone.
+        shortest_phrase: The fewest words of such a phrase.
     """
 
     split: bool = False
     tokenize: bool = False
-    tokenizer: str = "default"
-    text_column: str | None = None
+    tokenizer: TokenizerName | None = "default"
+    text_column: Annotated[tuple[Column, ...] | Column | None, COLUMN] = None
+    label_column: Annotated[Column | None, COLUMN] = None
+    header: bool = True
     keep: str | None = None
     skip_bad_rows: bool = False
-    format: TextFormat | None = None
-    encoding: str = "utf-8"
+    format: TextFormat | ExampleFormat | None = None
+    encoding: Annotated[str, "give its name, such as utf-8"] = "utf-8"
     errors: Errors = "strict"
+    phrases: bool = False
+    shortest_phrase: Count = 1
 
     def __post_init__(self) -> None:
-        for name in ("split", "tokenize", "skip_bad_rows"):
-            check_flag(name, getattr(self, name))
-        check_choice("tokenizer", self.tokenizer, TOKENIZERS)
-        check_choice("format", self.format, (None, *get_args(TextFormat)))
-        check_choice("errors", self.errors, get_args(Errors))
+        super().__post_init__()
+        columns = self.text_columns
+        one = columns[0] if columns else None
+        object.__setattr__(self, "text_column", columns if len(columns) > 1 else one)
         object.__setattr__(self, "encoding", known_encoding(self.encoding))
         if self.split and self.tokenize:
             raise ConfigError(
@@ -87,7 +107,7 @@ class TextSettings:
     @classmethod
     def of_corpus(
         cls,
-        tokenizer: str = "default",
+        tokenizer: TokenizerName = "default",
         one_sentence_per_line: bool = False,
         errors: Errors = "strict",
         encoding: str = "utf-8",
@@ -112,9 +132,19 @@ class TextSettings:
         """Whether a column of a table is asked for."""
         return (self.text_column, self.keep) != (None, None)
 
+    @property
+    def text_columns(self) -> tuple[Column, ...]:
+        """The columns that are named for texts; none for those with usual names."""
+        if self.text_column is None:
+            return ()
+        return self.text_column if isinstance(self.text_column, tuple) else (self.text_column,)
+
     def to_dict(self) -> dict[str, Any]:
-        """As plain values; settings that read alike are alike."""
-        return asdict(self) | {"tokenizer": self.tokenizer if self.raw else None}
+        """As plain values, those of unlabelled text; settings that read alike are alike."""
+        values = asdict(self) | {"tokenizer": self.tokenizer if self.raw else None}
+        # Runs that were begun before there was a choice have no header in their identity.
+        left_out = (*OF_EXAMPLES, "header") if self.header else OF_EXAMPLES
+        return {name: value for name, value in values.items() if name not in left_out}
 
 
 class Line(NamedTuple):
@@ -123,6 +153,7 @@ class Line(NamedTuple):
     place: str  # "file, line 3"
     text: str
     number: int = 0  # from 1
+    position: int = 0  # bytes of the file that are read so far, as far as this line tells
 
 
 class Chunk(NamedTuple):
@@ -134,7 +165,9 @@ class Chunk(NamedTuple):
     position: int  # bytes of the file that are read so far: tells how far a compressed file is
 
 
-def find_files(patterns: Sequence[str | Path], suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
+def find_files(
+    patterns: Sequence[str | Path], suffixes: tuple[str, ...] = TEXT_SUFFIXES
+) -> list[Path]:
     """The files that names, globs (`**` too) and folders stand for, none of them twice.
 
     The patterns keep their order; the files of each are sorted. A folder stands for every file
@@ -145,22 +178,18 @@ def find_files(patterns: Sequence[str | Path], suffixes: tuple[str, ...] = SUFFI
         raise InputError(f"expected a list of files, got {str(patterns)!r}; put it into a list")
     found: dict[str, Path] = {}
     for pattern in patterns:
-        for path in _readable_files_of(pattern, suffixes):
+        try:
+            files = _files_of(pattern, suffixes)
+        except OSError as error:
+            raise InputError(
+                f"{pattern}: cannot be read ({error.strerror or error}); check the name, and that "
+                "you have access to it"
+            ) from error
+        for path in files:
             found.setdefault(os.path.normcase(os.path.realpath(path)), path)
     if not found:
         raise InputError("no text file is given; name at least one")
     return list(found.values())
-
-
-def _readable_files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """The files that one pattern stands for, sorted; one line where the system refuses to look."""
-    try:
-        return _files_of(pattern, suffixes)
-    except OSError as error:
-        raise InputError(
-            f"{pattern}: cannot be read ({error.strerror or error}); check the name, and that you "
-            "have access to it"
-        ) from error
 
 
 def _files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -169,23 +198,22 @@ def _files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        candidates: Iterable[Path] = path.rglob("*")
         wanted = f"holds no {', '.join(suffixes)} file"
-        files = [file for file in candidates if file.suffix.lower() in suffixes and file.is_file()]
-        files = [file for file in files if not file.name.startswith(".")]
-        files = [file for file in files if not _is_of_unfinished(file.relative_to(path))]
+        found = (file for file in path.rglob("*") if file.suffix.lower() in suffixes)
+        files = [
+            file
+            for file in found
+            if file.is_file()
+            and not file.name.startswith(".")
+            and all(folder.suffix != PARTS for folder in file.relative_to(path).parents)
+        ]
     else:
-        wanted = "is no file or folder, and no file matches it as a pattern"
-        candidates = map(Path, glob.iglob(str(pattern), recursive=True))
-        files = [file for file in candidates if file.is_file()]
+        wanted = "is not a file or folder, and no file matches it as a pattern"
+        matches = map(Path, glob.iglob(str(pattern), recursive=True))
+        files = [file for file in matches if file.is_file()]
     if not files:
         raise InputError(f"{pattern}: {wanted}; check the name")
     return sorted(files, key=lambda file: file.as_posix())
-
-
-def _is_of_unfinished(file: Path) -> bool:
-    """Whether a file of a folder is a part of an output that is being written into that folder."""
-    return any(folder.suffix == UNFINISHED for folder in file.parents)
 
 
 def text_of(chunk: Chunk, errors: Errors = "strict", encoding: str = ENCODING) -> str:
@@ -195,151 +223,143 @@ def text_of(chunk: Chunk, errors: Errors = "strict", encoding: str = ENCODING) -
     except UnicodeDecodeError as error:
         line = chunk.first_line + chunk.contents.count(b"\n", 0, error.start)
         raise FormatError(
-            f"{chunk.path}, line {line}: is not {SHOWN.get(encoding, encoding)} ({error.reason}); "
+            f"{chunk.path}, line {line}: is not {encoding.upper()} ({error.reason}); "
             "name the encoding that it has (--encoding latin-1, for one), or read such bytes as "
             "U+FFFD (--errors replace; in a run --set corpus.errors=replace)"
         ) from None
 
 
-def read_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """Cut a file at line borders into chunks of about `chunk_bytes` bytes of text.
+def read_chunks(name: str | Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """Cut a file, or standard input (-), at line borders into chunks of about so many bytes.
 
-    The cuts depend on the text alone, not on how it is compressed.
+    The cuts depend on the text alone, not on how it is compressed. Of a pipe, which may be slow,
+    what is there is given at once.
     """
-    with opened(path) as (raw, file):
-        yield from chunks_of(path, file, raw.tell, chunk_bytes)
+    path = shown(name)
+    with opened(name) as (raw, file):
+        file, start = _without_mark(file, path)
+        piped = not raw.seekable()
+        read = cast(io.BufferedReader, file).read1 if piped else file.read
+        # Blocks without a line end are joined only once.
+        line, done, pending, size = 1, 0, [start], len(start)
+        while block := read(chunk_bytes):
+            end = block.rfind(b"\n") + 1
+            if end:
+                contents = b"".join((*pending, block[:end]))
+                done += len(contents)
+                yield Chunk(path, line, contents, done if piped else raw.tell())
+                line += contents.count(b"\n")
+                pending, size, block = [], 0, block[end:]
+            pending.append(block)
+            size += len(block)
+            if size > LONGEST_LINE_BYTES:
+                raise InputError(
+                    f"{path}, line {line}: is longer than {LONGEST_LINE_BYTES >> 20} MB; put a "
+                    "paragraph or a sentence on each line"
+                )
+        if size:
+            yield Chunk(path, line, b"".join(pending), done + size if piped else raw.tell())
 
 
-def chunks_of(
-    path: Path,
-    file: BinaryIO,
-    position: Callable[[], int],
-    chunk_bytes: int,
-    *,
-    at_once: bool = False,
-) -> Iterator[Chunk]:
-    """Cut an open file as `read_chunks` does; `position` tells how much of it is read.
-
-    What is there is given `at_once`, though it be less than a chunk: a stream may be slow.
-    """
+def _without_mark(file: BinaryIO, path: Path) -> tuple[BinaryIO, bytes]:
+    """A file as UTF-8 behind its mark, and what had to be read of it to see that."""
     start = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
     if start.startswith(UTF_16_MARKS):
-        file, start = cast(BinaryIO, io.BufferedReader(_Utf16File(start, file, path))), b""
-    read = cast(io.BufferedReader, file).read1 if at_once else file.read
-    line, pending, size = 1, [start], len(start)  # blocks without a line end: joined only once
-    while block := read(chunk_bytes):
-        end = block.rfind(b"\n") + 1
-        if end:
-            contents = b"".join((*pending, block[:end]))
-            yield Chunk(path, line, contents, position())
-            line += contents.count(b"\n")
-            pending, size, block = [], 0, block[end:]
-        pending.append(block)
-        size += len(block)
-        if size > LONGEST_LINE_BYTES:
-            raise InputError(
-                f"{path}, line {line}: is longer than {LONGEST_LINE_BYTES >> 20} MB; put a "
-                "paragraph or a sentence on each line"
-            )
-    if size:
-        yield Chunk(path, line, b"".join(pending), position())
+        return _file_of(_utf_16_blocks(start, file, path)), b""
+    return file, start
+
+
+def shown(name: str | Path) -> Path:
+    """What a file is called in errors; `-` is standard input."""
+    return Path("standard input" if str(name) == STANDARD_INPUT else name)
 
 
 def compression(path: Path) -> str:
-    """What a file's name says of its compression: "gz", "xz", "zst" or nothing.
+    """What a file's name says of its compression: "gz", "bz2", "xz", "zst" or nothing.
 
     >>> compression(Path("news.txt.gz")), compression(Path("news.txt"))
     ('gz', '')
     """
-    suffix = path.suffix.lower().removeprefix(".")
-    return suffix if suffix in ("gz", "xz", "zst") else ""
+    suffix = path.suffix.lower()
+    return suffix.removeprefix(".") if suffix in COMPRESSIONS else ""
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def opened(name: str | Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file twice: its bytes on disk, and above them its text, decompressed."""
-    kind = compression(path)
-    damage: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+    kind = compression(Path(name))
+    damage: tuple[type[Exception], ...] = (EOFError, zlib.error, lzma.LZMAError)
     if kind == "zst":
-        damage = (*damage, _zstandard(path).ZstdError)
-    try:
-        with open(path, "rb") as raw, _decompressed(raw, kind, path) as file:
+        damage = (*damage, import_extra("zstandard", "zstd").ZstdError)
+    with reading_errors(shown(name), f".{kind}", *damage):
+        if str(name) == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise InputError("standard input: is closed; name a file")
+            yield sys.stdin.buffer, sys.stdin.buffer  # which is not ours to close
+            return
+        with open(name, "rb") as raw, _decompressed(raw, kind) as file:
             yield raw, file
-    except damage as error:
-        raise FormatError(f"{path}: is not a whole .{kind} file ({error}); get it again") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _decompressed(raw: BinaryIO, kind: str, path: Path) -> BinaryIO:
-    """The text of an open file; reading n bytes of it gives n, or all that is left."""
-    if kind == "gz":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
-    if kind == "xz":
-        return cast(BinaryIO, lzma.LZMAFile(raw))
-    if kind == "zst":
-        return cast(BinaryIO, io.BufferedReader(_ZstandardFile(raw, _zstandard(path))))
-    return raw
-
-
-def _zstandard(path: Path) -> Any:
-    """The library for .zst files, which is an extra."""
+@contextmanager
+def reading_errors(path: Path, kind: str, *damage: type[Exception]) -> Iterator[None]:
+    """Say in one line why a file of a kind cannot be read, which may be what `damage` raises."""
+    known: tuple[type[Exception], ...] = (OSError, *damage)
     try:
-        import zstandard  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise InputError(
-            f'{path}: reading .zst files needs one more library: pip install "elmokit[zstd]"'
-        ) from None
-    return zstandard
+        yield
+    except known as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+        # Without a number it is not the system's error: gzip and bz2 tell of damage so.
+        why = " ".join(str(error).split())
+        raise FormatError(f"{path}: is not a complete {kind} file ({why}); get it again") from error
 
 
-class _ZstandardFile(io.RawIOBase):
+def _decompressed(raw: BinaryIO, kind: str) -> BinaryIO:
+    """The text of an open file; reading n bytes of it gives n, or all that is left."""
+    if kind == "zst":
+        return _file_of(_zstandard_blocks(raw))
+    return DECOMPRESSORS[kind](raw) if kind else raw
+
+
+def _zstandard_blocks(raw: BinaryIO) -> Iterator[bytes]:
     """Frame after frame of a .zst file; unlike the library's own reader it notices a cut end."""
-
-    def __init__(self, raw: BinaryIO, zstandard: Any) -> None:
-        self._raw = raw
-        self._decompressor = zstandard.ZstdDecompressor()
-        self._frame: Any = None
-        self._decoded = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill part of a buffer; 0 at the end."""
-        while not self._decoded:
-            block = self._raw.read(ZSTD_BLOCK_BYTES)
-            if not block:
-                if self._frame is not None:
-                    raise EOFError("it ends in the middle")
-                return 0
-            self._decoded = memoryview(self._decode(block))
-        size = min(len(buffer), len(self._decoded))
-        buffer[:size] = self._decoded[:size]
-        self._decoded = self._decoded[size:]
-        return size
-
-    def _decode(self, block: bytes) -> bytes:
-        decoded = b""
+    decompressor = import_extra("zstandard", "zstd").ZstdDecompressor()
+    frame = None
+    while block := raw.read(ZSTD_BLOCK_BYTES):
         while block:
-            if self._frame is None:
-                self._frame = self._decompressor.decompressobj()
-            decoded += self._frame.decompress(block)
+            frame = frame or decompressor.decompressobj()
+            yield frame.decompress(block)
             block = b""
-            if self._frame.eof:
-                block, self._frame = self._frame.unused_data, None
-        return decoded
+            if frame.eof:
+                block, frame = frame.unused_data, None
+    if frame is not None:
+        raise EOFError("it ends in the middle")
 
 
-class _Utf16File(io.RawIOBase):
+def _utf_16_blocks(start: bytes, file: BinaryIO, path: Path) -> Iterator[bytes]:
     """A text in UTF-16, of which `start` is read already, as UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-16")()
+    block = start
+    try:
+        while block:
+            yield decoder.decode(block).encode()
+            block = file.read(BLOCK_BYTES)
+        yield decoder.decode(b"", final=True).encode()
+    except UnicodeError as error:
+        raise FormatError(f"{path}: is not UTF-16 ({error}); convert it") from None
 
-    def __init__(self, start: bytes, file: BinaryIO, path: Path) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-16")()
-        self._decoder.decode(start)
-        self._file = file
-        self._path = path
+
+def _file_of(blocks: Iterator[bytes]) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_BlockFile(blocks)))
+
+
+class _BlockFile(io.RawIOBase):
+    """A file of blocks that are made as they are read."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._block = memoryview(b"")
 
     def readable(self) -> bool:
         """Always."""
@@ -347,102 +367,47 @@ class _Utf16File(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill part of a buffer; 0 at the end."""
-        text, block = b"", b"more"
-        while block and not text:
-            block = self._file.read(len(buffer) // 3)  # two bytes become three at the most
-            try:
-                text = self._decoder.decode(block, final=not block).encode()
-            except UnicodeError as error:
-                raise FormatError(f"{self._path}: is not UTF-16 ({error}); convert it") from None
-        buffer[: len(text)] = text
-        return len(text)
-
-
-class TextFile:
-    """The lines of a file, plain or `.gz`, `.xz` or `.zst`.
-
-    Attributes:
-        path: The file.
-        position: Bytes on disk that are read so far, as far as its last line tells.
-    """
-
-    def __init__(
-        self, path: str | Path, errors: Errors = "strict", encoding: str = ENCODING
-    ) -> None:
-        self.path = Path(path)
-        self.position = 0
-        self._errors = errors
-        self._encoding = known_encoding(encoding)
-
-    def lines(self, start: int = 1) -> Iterator[Line]:
-        """The lines from number `start` on, counted from 1.
-
-        Line ends are counted in what comes before; it is not decoded.
-        """
-        chunk, before = None, 0
-        for chunk in self._chunks():
-            if chunk.first_line + chunk.contents.count(b"\n") >= start:
-                yield from self._lines_of(chunk, before, start)
-            self.position = before = chunk.position
-        if chunk is None:
-            raise no_text(self.path)
-
-    def _lines_of(self, chunk: Chunk, before: int, start: int) -> Iterator[Line]:
-        """The lines of a chunk that begins at `before`; each moves the position by its share."""
-        text = text_of(chunk, self._errors, self._encoding).removesuffix("\n")
-        size, done = chunk.position - before, 0
-        for number, line in enumerate(text.split("\n"), chunk.first_line):
-            done += len(line) + 1
-            self.position = before + size * done // (len(text) + 1)
-            if number >= start:
-                yield Line(f"{self.path}, line {number}", line.removesuffix("\r"), number)
-
-    def _chunks(self) -> Iterator[Chunk]:
-        return read_chunks(self.path, BLOCK_BYTES)
-
-
-class TextStream(TextFile):
-    """The lines of standard input or of a pipe, which can be read but once."""
-
-    def __init__(self, name: str, errors: Errors = "strict", encoding: str = ENCODING) -> None:
-        piped_in = name == STANDARD_INPUT
-        super().__init__(Path("standard input" if piped_in else name), errors, encoding)
-        self._name = name
-        self._opened = False
-
-    def _chunks(self) -> Iterator[Chunk]:
-        if self._opened:
-            raise InputError(f"{self.path}: can be read only once; save it in a file first")
-        self._opened = True
-        size = 0
-        try:
-            with self._open() as file:
-                for chunk in chunks_of(self.path, file, lambda: 0, BLOCK_BYTES, at_once=True):
-                    size += len(chunk.contents)
-                    yield chunk._replace(position=size)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read ({error.strerror or error})") from error
-
-    def _open(self) -> BinaryIO | nullcontext[BinaryIO]:
-        if self._name != STANDARD_INPUT:
-            return open(self._name, "rb")
-        if sys.stdin is None:
-            raise InputError(f"{self.path}: is closed; name a file")
-        return nullcontext(sys.stdin.buffer)  # which is not ours to close
+        while not self._block:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._block = memoryview(block)
+        size = min(len(buffer), len(self._block))
+        buffer[:size] = self._block[:size]
+        self._block = self._block[size:]
+        return size
 
 
 def read_lines(
-    name: str | Path, encoding: str = ENCODING, errors: Errors = "strict"
+    name: str | Path, encoding: str = ENCODING, errors: Errors = "strict", start: int = 1
 ) -> Iterator[Line]:
-    """The lines of a file, plain or compressed, or of standard input (-)."""
-    text = TextStream if str(name) == STANDARD_INPUT else TextFile
-    return text(str(name), errors, encoding).lines()
+    """The lines, from number `start` on, of a file, a pipe, or standard input (-).
+
+    Line ends are counted in what comes before; it is not decoded.
+    """
+    chunk, before = None, 0
+    for chunk in read_chunks(name, BLOCK_BYTES):
+        if chunk.first_line + chunk.contents.count(b"\n") >= start:
+            lines = _lines_of(chunk, text_of(chunk, errors, encoding), before)
+            yield from (line for line in lines if line.number >= start)
+        before = chunk.position
+    if chunk is None:
+        raise no_text(shown(name))
+
+
+def _lines_of(chunk: Chunk, text: str, before: int) -> Iterator[Line]:
+    """The lines of a chunk that begins at `before`; each moves the position by its share."""
+    text = text.removesuffix("\n")
+    size, done = chunk.position - before, 0
+    for number, line in enumerate(text.split("\n"), chunk.first_line):
+        done += len(line) + 1
+        position = before + size * done // (len(text) + 1)
+        yield Line(f"{chunk.path}, line {number}", line.removesuffix("\r"), number, position)
 
 
 def read_text(path: str | Path, encoding: str = ENCODING) -> str:
     """A whole file, which must hold more than whitespace."""
-    chunks = read_chunks(Path(path))
-    text = "".join(text_of(chunk, encoding=known_encoding(encoding)) for chunk in chunks)
+    text = "".join(text_of(chunk, encoding=encoding) for chunk in read_chunks(path))
     if not text.strip():
         raise no_text(Path(path))
     return text
@@ -466,17 +431,15 @@ def suffix(path: str | Path) -> str:
 
 
 def known_encoding(name: str) -> str:
-    """The usual name of an encoding; refuses one whose lines cannot be told without decoding.
+    """The usual name of an encoding; raises for one whose lines cannot be told without decoding.
 
     >>> known_encoding("UTF8"), known_encoding("Latin-1")
     ('utf-8', 'iso8859-1')
     """
     try:
         usual = codecs.lookup(name).name
-        if usual == "utf-8-sig":
-            return ENCODING  # its mark is never taken for text
-        if usual == "utf-16":
-            return ENCODING  # its mark is noticed
+        if usual in ("utf-8-sig", "utf-16"):
+            return ENCODING  # their marks are noticed
         if PROBE.encode(usual) == PROBE.encode(ENCODING):
             return usual
     except (LookupError, ValueError):

@@ -16,14 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from elmokit.errors import (
-    ConfigError,
-    DiskError,
-    ElmoWarning,
-    FormatError,
-    InputError,
-    StoppedError,
-)
+from elmokit.errors import ConfigError, DiskError, ElmoWarning, FormatError, StoppedError
 from elmokit.io.files import (
     disk_errors,
     read_object,
@@ -33,7 +26,7 @@ from elmokit.io.files import (
     write_folder_atomically,
     write_object,
 )
-from elmokit.jobs.run_folder import check_same
+from elmokit.jobs.run_folder import as_json, check_same
 
 FORMAT = "elmokit-checkpoint"
 VERSION = 1
@@ -80,14 +73,19 @@ class Checkpoints:
     """
 
     def __init__(self, folder: str | Path, keep: int = 2) -> None:
-        if keep < 1:
-            raise ConfigError(f"keep is {keep}; it must be at least 1")
         self.folder = Path(folder)
         self.keep = keep
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, damaged or not, in rising order."""
         return sorted({_step_of(path) for path in self._paths()})
+
+    def settings(self) -> dict[str, Any]:
+        """Those of the newest checkpoint whose record can be read; opens no tensors."""
+        for path in reversed(self._paths()):
+            with suppress(FormatError, DiskError, KeyError):
+                return dict(read_object(path / RECORD)["values"]["settings"])
+        return {}
 
     def newest(self) -> Checkpoint | None:
         """Read the newest complete checkpoint; None where there are no checkpoints at all."""
@@ -104,23 +102,20 @@ class Checkpoints:
             checkpoint: What to write.
             best: Whether this is the best so far, to be stored until there is a better one.
         """
-        record = _record(checkpoint)
+        values = as_json(checkpoint.values)
+        record = {"format": FORMAT, "version": VERSION, "step": checkpoint.step, "values": values}
         remove_leftovers(self.folder)
         earlier = [path for path in self._paths() if _step_of(path) == checkpoint.step]
         best = best or any((path / BEST).exists() for path in earlier)
-        target = self._path(checkpoint.step, _order(earlier[-1])[1] + 1 if earlier else 1)
+        number = f"-{_order(earlier[-1])[1] + 1}" if earlier else ""
+        target = self.folder / f"step-{checkpoint.step:09d}{number}"
         with write_folder_atomically(target) as temporary:
-            _write_tensors(checkpoint.tensors, temporary / TENSORS)
+            write_tensors(checkpoint.tensors, temporary / TENSORS)
             record["sha256"] = sha256_of(temporary / TENSORS)
             write_object(record | {"fingerprint": fingerprint(record)}, temporary / RECORD)
-            # safetensors lets only the owner read its file.
-            (temporary / TENSORS).chmod((temporary / RECORD).stat().st_mode)
             if best:
                 (temporary / BEST).touch()
         self._rotate(target)
-
-    def _path(self, step: int, number: int) -> Path:
-        return self.folder / (f"step-{step:09d}" + (f"-{number}" if number > 1 else ""))
 
     def _paths(self) -> list[Path]:
         """Folders of checkpoints, the oldest first."""
@@ -184,26 +179,27 @@ def _step_of(path: Path) -> int:
     return _order(path)[0]
 
 
-def _record(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What the JSON file is to hold."""
-    if checkpoint.step < 0:
-        raise InputError(f"step is {checkpoint.step}; it must not be negative")
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "step": checkpoint.step,
-        "values": _as_json(checkpoint.values),
-    }
-
-
-def _write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     """Write a safetensors file; a full disk is the OSError that it was before safetensors."""
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file(_separated(tensors), path, metadata={"format": "pt"})
     except SafetensorError as error:
         if found := re.search(r"\(os error (\d+)\)", str(error)):
             raise OSError(int(found[1]), str(error)) from error
         raise
+    path.chmod(mode)  # safetensors lets only the owner read its file
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            # Copies, since safetensors gives views of the file, which may be removed.
+            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise FormatError(f"{path}: is not a safetensors file ({error})") from error
 
 
 def _separated(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -220,20 +216,7 @@ def _separated(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _read(folder: Path) -> Checkpoint:
-    """Read a checkpoint after checking that it is what was written."""
-    record = _read_record(folder)
-    path = folder / TENSORS
-    try:
-        with safe_open(path, framework="pt") as file:
-            # Copies, since safetensors gives views of the file, which rotation may remove.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise FormatError(f"{path}: is not a safetensors file ({error})") from error
-    return Checkpoint(record["step"], tensors, record["values"])
-
-
-def _read_record(folder: Path) -> dict[str, Any]:
-    """Read the record of a checkpoint, checking it and the tensors by their sums."""
+    """Read a checkpoint after checking, by the sums, that it is what was written."""
     path = folder / RECORD
     record = read_object(path)
     if record.get("format") != FORMAT:
@@ -249,22 +232,12 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise FormatError(f"{path}: is of step {record['step']}, which its folder's name denies")
     if sha256_of(folder / TENSORS) != record["sha256"]:
         raise FormatError(f"{folder / TENSORS}: is damaged: its SHA-256 is not that in {RECORD}")
-    return record
+    return Checkpoint(record["step"], read_tensors(folder / TENSORS), record["values"])
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:
     """SHA-256 of settings, the same for the same settings in any order."""
-    return hashlib.sha256(json.dumps(_as_json(settings), sort_keys=True).encode()).hexdigest()
-
-
-def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as they will be read back: tuples as lists, keys as texts."""
-    try:
-        return json.loads(json.dumps(values))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"values that JSON cannot hold ({error}); use texts and numbers"
-        ) from error
+    return hashlib.sha256(json.dumps(as_json(settings), sort_keys=True).encode()).hexdigest()
 
 
 def optimiser_tensors(optimiser: Optimizer, model: nn.Module) -> dict[str, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,9 @@ from numpy.typing import NDArray
 
 from elmokit.errors import FormatError, InputError
 from elmokit.io.files import disk_errors, write_atomically
-from elmokit.io.pictures import check_picture_name, new_figure, write_figure
+from elmokit.io.pictures import new_figure, write_figure
+from elmokit.io.tables import json_object
+from elmokit.system import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,13 +37,20 @@ class MetricsLog:
 
     def __init__(self, folder: str | Path, tensorboard: bool = False) -> None:
         self.path = Path(folder) / METRICS
-        self._tensorboard = _TensorBoard(Path(folder) / TENSORBOARD) if tensorboard else None
+        self._events: Any = None
+        if tensorboard:
+            self._events = import_extra("torch.utils.tensorboard", "tensorboard", "TensorBoard")
+        self._first_step: int | None = None
+        self._writer: SummaryWriter | None = None  # made when the first line is written
 
     def __enter__(self) -> MetricsLog:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        """Finish the files of TensorBoard; the lines need no closing."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     def write(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
         """Append one line, which is in the file when this returns.
@@ -56,16 +64,18 @@ class MetricsLog:
         line = json.dumps({"step": step, "kind": kind} | numbers, allow_nan=False) + "\n"
         with disk_errors(self.path, "written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _cut_half_line(self.path)
             with open(self.path, "ab") as file:
                 file.write(line.encode())
-        if self._tensorboard is not None:
-            self._tensorboard.write(step, kind, numbers)
+        if self._events is not None:
+            with disk_errors(self.path.with_name(TENSORBOARD), "written"):
+                self._write_events(step, kind, numbers)
 
     def resume(self, step: int) -> None:
-        """Forget what was measured after `step`, since it will be measured again."""
-        if self._tensorboard is not None:
-            self._tensorboard.resume(step)
+        """Forget what was measured after `step`, since it will be measured again.
+
+        Every run begins with this: a line that a killed process wrote half goes too.
+        """
+        self._first_step = step + 1
         if not self.path.exists():
             return
         kept = [line for line in read_metrics(self.path) if line.get("step", 0) <= step]
@@ -73,10 +83,14 @@ class MetricsLog:
             text = "".join(json.dumps(line) + "\n" for line in kept)
             temporary.write_text(text, encoding="utf-8")
 
-    def close(self) -> None:
-        """Finish the files of TensorBoard; the lines need no closing."""
-        if self._tensorboard is not None:
-            self._tensorboard.close()
+    def _write_events(self, step: int, kind: str, numbers: Mapping[str, Any]) -> None:
+        if self._writer is None:
+            folder = str(self.path.with_name(TENSORBOARD))
+            self._writer = self._events.SummaryWriter(folder, purge_step=self._first_step)
+        for name, number in numbers.items():
+            if isinstance(number, (int, float)):
+                self._writer.add_scalar(f"{kind}/{name}", number, step)
+        self._writer.flush()
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
@@ -86,23 +100,14 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
         lines = path.read_bytes().split(b"\n")
     metrics = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
         try:
-            metrics.append(_parsed(line))
-        except ValueError as error:
+            if line.strip():
+                text = line.decode("utf-8", "replace")
+                metrics.append(json_object(text, f"{path}, line {number}"))
+        except FormatError:
             if any(rest.strip() for rest in lines[number:]):
-                raise FormatError(
-                    f"{path}, line {number}: is not a JSON object ({error}); remove the line"
-                ) from error
+                raise
     return metrics
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    values = json.loads(line.decode("utf-8"))
-    if not isinstance(values, dict):
-        raise ValueError(f"it holds a {type(values).__name__}")
-    return values
 
 
 def _plain(value: Any) -> int | float | str | None:
@@ -111,55 +116,6 @@ def _plain(value: Any) -> int | float | str | None:
         return value
     number = float(value)
     return number if math.isfinite(number) else None
-
-
-def _cut_half_line(path: Path) -> None:
-    """Remove what a killed process wrote of its last line, which the next would be glued to."""
-    if not path.exists():
-        return
-    with open(path, "rb+") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end == 0:
-            return
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) == b"\n":
-            return
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-
-
-class _TensorBoard:
-    """Events for TensorBoard; its file is made when the first is written."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise InputError(
-                'TensorBoard is not installed; run: pip install "elmokit[tensorboard]"'
-            ) from error
-        self._make_writer = SummaryWriter
-        self._folder = folder
-        self._first_step: int | None = None
-        self._writer: SummaryWriter | None = None
-
-    def resume(self, step: int) -> None:
-        self.close()
-        self._first_step = step + 1
-
-    def write(self, step: int, kind: str, numbers: Mapping[str, int | float | str | None]) -> None:
-        with disk_errors(self._folder, "written"):
-            if self._writer is None:
-                self._writer = self._make_writer(str(self._folder), purge_step=self._first_step)
-            for name, number in numbers.items():
-                if isinstance(number, (int, float)):
-                    self._writer.add_scalar(f"{kind}/{name}", number, step)
-            self._writer.flush()
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
 
 
 Metrics = Sequence[Mapping[str, Any]]
@@ -172,7 +128,7 @@ NARROW_RANGE = 8  # up to this ratio, ticks at powers of ten would be too few
 
 
 class Curve(NamedTuple):
-    """One line of a panel: y over x, NaN where it was not measured."""
+    """One line of a panel: y over x."""
 
     label: str
     colour: str
@@ -188,7 +144,6 @@ def draw_curves(metrics: Metrics, path: str | Path, title: str = "") -> None:
         path: The file to write; its suffix decides the format.
         title: What to write above.
     """
-    check_picture_name(path)
     write_figure(_figure(metrics, title), path)
 
 
@@ -211,17 +166,22 @@ def _figure(metrics: Metrics, title: str) -> Figure:
 
 def _panels(metrics: Metrics) -> dict[str, list[Curve]]:
     """The curves of each panel; the learning rate alone is not worth a drawing."""
-    train = [line for line in metrics if line.get("kind") == "train"]
-    validation = [line for line in metrics if line.get("kind") == "validation"]
-    x = _horizontal(metrics)
-    found = {
-        "loss": _measured(_losses(train, x)),
-        "perplexity": _measured(_perplexities(validation, x)),
-        "rate": _measured([Curve("", COLOURS["rate"], *_points(train, x, "learning_rate"))]),
-    }
-    if not found["loss"] and not found["perplexity"]:
+    losses = [
+        _curve(metrics, "train", f"{name}_{direction}", direction, label)
+        for name, label in (("loss", ""), ("sampled_loss", ", sampled softmax"))
+        for direction in ("forward", "backward")
+    ]
+    perplexities = [
+        _curve(metrics, "validation", f"perplexity_{direction}", direction)
+        for direction in ("forward", "backward")
+    ]
+    perplexities.append(_curve(metrics, "validation", "perplexity", "mean"))
+    rate = _curve(metrics, "train", "learning_rate", "rate")
+    found = {"loss": losses, "perplexity": perplexities, "rate": [rate]}
+    drawn = {name: [each for each in curves if len(each.x)] for name, curves in found.items()}
+    if not drawn["loss"] and not drawn["perplexity"]:
         return {}
-    return {name: curves for name, curves in found.items() if curves}
+    return {name: curves for name, curves in drawn.items() if curves}
 
 
 def _horizontal(metrics: Metrics) -> str:
@@ -229,53 +189,13 @@ def _horizontal(metrics: Metrics) -> str:
     return "words" if all(line.get("words") is not None for line in metrics) else "step"
 
 
-def _losses(train: Metrics, x: str) -> list[Curve]:
-    return [
-        Curve(direction + kind, COLOURS[direction], *_points(train, x, f"{name}_{direction}"))
-        for name, kind in (("loss", ""), ("sampled_loss", ", sampled softmax"))
-        for direction in ("forward", "backward")
-    ]
-
-
-def _perplexities(validation: Metrics, x: str) -> list[Curve]:
-    """Perplexity of each direction, and their mean as the paper has it: over log probabilities."""
-    places, forward = _perplexity(validation, x, "forward")
-    _, backward = _perplexity(validation, x, "backward")
-    _, given = _points(validation, x, "perplexity")
-    mean = np.where(np.isnan(given), np.sqrt(forward * backward), given)
-    return [
-        Curve("forward", COLOURS["forward"], places, forward),
-        Curve("backward", COLOURS["backward"], places, backward),
-        Curve("mean", COLOURS["mean"], places, mean),
-    ]
-
-
-def _perplexity(validation: Metrics, x: str, direction: str) -> tuple[Numbers, Numbers]:
-    """Perplexity as measured, or else from the loss, which in validation is never sampled."""
-    places, measured = _points(validation, x, f"perplexity_{direction}")
-    _, losses = _points(validation, x, f"loss_{direction}")
-    with np.errstate(over="ignore"):
-        return places, np.where(np.isnan(measured), np.exp(losses), measured)
-
-
-def _points(lines: Metrics, x: str, name: str) -> tuple[Numbers, Numbers]:
-    """Places and values of what was measured under this name, NaN where it was not."""
-    return _numbers(lines, x), _numbers(lines, name)
-
-
-def _numbers(lines: Metrics, name: str) -> Numbers:
-    values = [line.get(name) for line in lines]
-    return np.array([np.nan if value is None else float(value) for value in values])
-
-
-def _measured(curves: Sequence[Curve]) -> list[Curve]:
-    """Curves that have a point, without the points that were not measured or cannot be drawn."""
-    finite = [np.isfinite(curve.x) & np.isfinite(curve.y) for curve in curves]
-    return [
-        curve._replace(x=curve.x[there], y=curve.y[there])
-        for curve, there in zip(curves, finite, strict=True)
-        if there.any()
-    ]
+def _curve(metrics: Metrics, kind: str, name: str, colour: str, label: str = "") -> Curve:
+    """What was measured under a name in lines of a kind; null stands for what was not."""
+    x = _horizontal(metrics)
+    lines = [line for line in metrics if line.get("kind") == kind and line.get(name) is not None]
+    places = np.array([line[x] for line in lines], dtype=np.float64)
+    values = np.array([line[name] for line in lines], dtype=np.float64)
+    return Curve(colour + label, COLOURS[colour], places, values)
 
 
 def _draw_losses(axes: Axes, curves: Sequence[Curve]) -> None:
@@ -283,8 +203,7 @@ def _draw_losses(axes: Axes, curves: Sequence[Curve]) -> None:
         style = "--" if "sampled" in curve.label else "-"
         axes.plot(curve.x, curve.y, color=curve.colour, alpha=0.2, linewidth=0.8)
         mean = smoothed(curve)
-        axes.plot(mean.x, mean.y, style, color=curve.colour, label=curve.label)
-        _mark_few(axes, curve)
+        axes.plot(mean.x, mean.y, style, color=curve.colour, label=curve.label, **_marker(curve))
     axes.set_ylabel("training loss (nats per word)")
     axes.legend(loc="upper right", frameon=False)
 
@@ -311,8 +230,7 @@ def _draw_rate(axes: Axes, curves: Sequence[Curve]) -> None:
     from matplotlib.ticker import FuncFormatter
 
     [curve] = curves
-    axes.plot(curve.x, curve.y, color=curve.colour, linewidth=1.2)
-    _mark_few(axes, curve)
+    axes.plot(curve.x, curve.y, color=curve.colour, linewidth=1.2, **_marker(curve))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     axes.set_ylabel("learning rate")
@@ -321,10 +239,9 @@ def _draw_rate(axes: Axes, curves: Sequence[Curve]) -> None:
 DRAWN = {"loss": _draw_losses, "perplexity": _draw_perplexities, "rate": _draw_rate}
 
 
-def _mark_few(axes: Axes, curve: Curve) -> None:
-    """Show points where they are too few for a line to be seen."""
-    if len(curve.x) <= 3:
-        axes.plot(curve.x, curve.y, "o", color=curve.colour, markersize=3)
+def _marker(curve: Curve) -> dict[str, Any]:
+    """Points, where they are too few for a line to be seen."""
+    return {"marker": "o", "markersize": 3} if len(curve.x) <= 3 else {}
 
 
 def smoothed(curve: Curve) -> Curve:

@@ -20,7 +20,6 @@ from elmokit.io.files import (
     claim,
     disk_errors,
     hidden_name,
-    one_at_a_time,
     publish_folder,
     read_object,
     remove_folder,
@@ -75,17 +74,21 @@ class RunFolder:
     def claimed(self, *, wait: bool = False) -> Iterator[None]:
         """Have the folder to oneself for the time of a block; nothing stays if nothing came of it.
 
-        Where the block is interrupted, or the disk is full, the error says how to resume.
+        What killed processes were writing or removing is removed, of the output too. Where the
+        block is interrupted, or the disk is full, the error says how to resume.
 
         Args:
             wait: For another process that has it, which is an error else. The lock is beside the
                 output then, where it stays: those who wait for it need it when the folder goes.
         """
-        is_new = not self.folder.exists()
+        is_new = not os.path.exists(self.folder)
         try:
-            with one_at_a_time(Path(f"{self.output}{LOCK}")) if wait else claim(self.folder / LOCK):
+            with claim(Path(f"{self.output}{LOCK}") if wait else self.folder / LOCK, wait=wait):
                 self._is_removed = False
                 try:
+                    remove_leftovers(self.folder)
+                    for path in filter(None, (self.output, self.folder)):
+                        remove_leftovers(path.parent, path.name)
                     yield
                 finally:
                     self._tidy(is_new)
@@ -106,10 +109,9 @@ class RunFolder:
         """
         with disk_errors(self.folder, "made"):
             self.folder.mkdir(parents=True, exist_ok=True)
-        self.remove_leftovers()
-        self.check_unfinished(resume=resume, force=force)
+        self.check_output(resume=resume, force=force)
         if self.holds_work() and not force:
-            self._check_same(identity)
+            self.check_same_run(identity)
             return True
         # The record first, so that what is left is not a run.
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name != RUN):
@@ -132,8 +134,16 @@ class RunFolder:
             return False
         return any(not path.name.startswith(NO_WORK) for path in self.folder.iterdir())
 
+    def check_same_run(self, identity: Mapping[str, Any]) -> None:
+        """Raise where the folder holds work of another run."""
+        found = self.record()
+        if found.get("format") != FORMAT or found.get("version") != VERSION:
+            raise FormatError(f"{self.folder}: is of another version; begin again (--force)")
+        advice = "resume with the same command, or begin again (--force)"
+        check_same(found.get("identity", {}), identity, self.folder, advice)
+
     def check_output(self, *, resume: bool, force: bool) -> None:
-        """Raise where the output is there and may not be, or cannot be written."""
+        """Raise where the output or unfinished work is there and may not be, or is out of reach."""
         assert self.output is not None
         with disk_errors(self.output, "written"):
             is_there = is_taken(self.output)
@@ -144,9 +154,6 @@ class RunFolder:
             raise InputError(
                 f"{self.output}: is there already; choose another name, or force it (--force)"
             )
-
-    def check_unfinished(self, *, resume: bool, force: bool) -> None:
-        """Raise where an unfinished run would be lost, unless that is wanted."""
         if not resume and not force and self.holds_work():
             raise InputError(
                 f"{self.folder}: holds an unfinished run; resume it (--resume), or begin again "
@@ -179,12 +186,6 @@ class RunFolder:
         self.is_published = True
         self.remove()
 
-    def remove_leftovers(self) -> None:
-        """Remove what killed processes were writing or removing, of the output too."""
-        remove_leftovers(self.folder)
-        for path in filter(None, (self.output, self.folder)):
-            remove_leftovers(path.parent, path.name)
-
     def remove(self) -> None:
         """Remove everything; once it is removed, what has its name may be another process's."""
         self._is_removed = True
@@ -204,17 +205,27 @@ class RunFolder:
             if is_new:
                 self.folder.rmdir()
 
-    def _check_same(self, identity: Mapping[str, Any]) -> None:
-        found = self.record()
-        if found.get("format") != FORMAT or found.get("version") != VERSION:
-            raise FormatError(f"{self.folder}: is of another version; begin again (--force)")
-        advice = "resume with the same command, or begin again (--force)"
-        check_same(found.get("identity", {}), identity, self.folder, advice)
-
 
 def is_taken(path: Path) -> bool:
     """Whether something has a name; an empty folder is nothing."""
     return path.exists() and (not path.is_dir() or any(path.iterdir()))
+
+
+def check_outside(folder: str | Path, *models: str | None) -> None:
+    """Raise where a model that a run starts from is in the folder whose run it would replace."""
+    for model in models:
+        # What is not there is a name or a URL.
+        if model is None or not os.path.exists(model):
+            continue
+        if Path(os.path.realpath(model)).is_relative_to(os.path.realpath(folder)):
+            raise InputError(
+                f"{model}: is in {folder}, whose run --force replaces; choose another --output"
+            )
+
+
+def as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as they will be read back: tuples as lists, keys as texts."""
+    return json.loads(json.dumps(values))
 
 
 def check_same(
@@ -235,10 +246,7 @@ def check_same(
         may_differ: Dotted names of what may: "settings.logging" stands for all that is in it.
         error: What to raise.
     """
-    try:
-        now = json.loads(json.dumps(now))  # as it is read back: tuples as lists
-    except (TypeError, ValueError) as why:
-        raise InputError(f"{place}: JSON cannot hold its settings ({why})") from why
+    now = as_json(now)
     found = difference({name: before[name] for name in now if name in before}, now, may_differ)
     if found:
         raise error(f"{place}: is of another run ({found}); {advice}")

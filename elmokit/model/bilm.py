@@ -78,9 +78,14 @@ class BiLM(nn.Module):
 
     @classmethod
     def from_weights(cls, config: ModelConfig, weights: Mapping[str, Tensor]) -> BiLM:
-        """A model that takes the given tensors as its own, without making random ones first."""
+        """A model that takes the given tensors as its own, without making random ones first.
+
+        Without tensors of a softmax it has none, whatever the config says.
+        """
         with without_values():
             bilm = cls(config)
+        if not any(name.startswith("softmax.") for name in weights):
+            bilm.softmax = None
         bilm.load_state_dict(weights, assign=True)
         track_writes(bilm)
         return bilm
@@ -254,7 +259,7 @@ def make_softmax(config: ModelConfig) -> Softmax | AdaptiveSoftmax | None:
 
 
 def check_ids(ids: object) -> None:
-    """Refuse words where their ids belong."""
+    """Raise an error for words where their ids belong."""
     if not isinstance(ids, Tensor):
         raise InputError(
             f"expected a tensor of ids, got a {type(ids).__name__}; "

@@ -1,4 +1,4 @@
-"""Words from their characters: convolutions, highways, projection."""
+"""Character encoder: words from their characters by convolutions, highways, projection."""
 
 from __future__ import annotations
 

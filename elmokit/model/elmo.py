@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -68,18 +68,12 @@ class Elmo(nn.Module):
         self.dropout = nn.Dropout(dropout)
         layers = bilm.config.layer_count
 
+        learning: Any = {"weights": mix_weights, "trainable": train_mix, "penalty": penalty}
+
         def new_mix() -> ScalarMix | DirectionalMix:
             if per_direction:
-                return DirectionalMix(
-                    layers, join=join, weights=mix_weights, trainable=train_mix, penalty=penalty
-                )
-            return ScalarMix(
-                layers,
-                layer_norm=layer_norm,
-                weights=mix_weights,
-                trainable=train_mix,
-                penalty=penalty,
-            )
+                return DirectionalMix(layers, join=join, **learning)
+            return ScalarMix(layers, layer_norm=layer_norm, **learning)
 
         self.mixes: Sequence[ScalarMix | DirectionalMix]
         self.mixes = nn.ModuleList(new_mix() for _ in range(mixes))  # type: ignore[assignment]

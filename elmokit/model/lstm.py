@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmokit.config import ModelConfig, Precision
-from elmokit.model.lstm_gradients import Clips, LSTMWeights, run_layer, tanh_
+from elmokit.model.lstm_gradients import LayerFunction, tanh_, update_cell
 from elmokit.model.products import Product, best_product, has_bfloat16
 from elmokit.model.weights import version_of, watch_optimisers
 
@@ -57,7 +57,7 @@ class LSTMLayer(nn.Module):
         super().__init__()
         self.cell_size = config.cell_size
         self.cell_clip = config.cell_clip
-        # Without a projection the output is no projection: the original clips none.
+        # Without a projection the output is not clipped, as in the original.
         self.output_clip = config.projection_clip if config.has_projection else None
         gates = 4 * config.cell_size
         self.input_weight = nn.Parameter(torch.empty(gates, config.token_size))
@@ -93,23 +93,15 @@ class LSTMLayer(nn.Module):
 
         Tokens whose `carried` (tokens,) is 0 are read from zeros, whatever was read before.
         """
-        wants_gradients = torch.is_grad_enabled() and self.needs_gradients(inputs, state)
-        if wants_gradients or carried is not None:
+        leading_here = (*self.weights(), inputs, *state)
+        wants_gradients = any(tensor.requires_grad for tensor in leading_here)
+        if (wants_gradients and torch.is_grad_enabled()) or carried is not None:
             return self.run_with_gradients(inputs, step_sizes, state, precision, carried)
         with torch.no_grad():
             return self.run(inputs, step_sizes, state, self.products(precision))
 
-    def needs_gradients(self, inputs: Tensor, state: LayerState) -> bool:
-        """Whether anything that leads to the outputs wants a gradient."""
-        tensors = (*self.weights(), inputs, state.cell, state.output)
-        return any(tensor.requires_grad for tensor in tensors)
-
     def run(
-        self,
-        inputs: Tensor,
-        step_sizes: list[int],
-        state: LayerState,
-        products: InferenceProducts,
+        self, inputs: Tensor, step_sizes: list[int], state: LayerState, products: InferenceProducts
     ) -> tuple[Tensor, LayerState]:
         """Inference: gates and cells are updated in place, outputs land where they are wanted."""
         cell, output = state.cell.clone(), state.output
@@ -118,7 +110,9 @@ class LSTMLayer(nn.Module):
         for gates in self.input_gates(inputs, step_sizes, products):
             size = gates.shape[0]
             products.recurrent.add_to(gates, output[:size])
-            hidden = self.update_cell(gates, cell[:size])
+            now = cell[:size]
+            output_gate = update_cell(gates, now, now, self.cell_clip)
+            hidden = tanh_(now.clone()).mul_(output_gate)
             output = outputs[start : start + size]
             if products.projection is None:
                 output.copy_(hidden)
@@ -147,16 +141,6 @@ class LSTMLayer(nn.Module):
             yield from gates.split_with_sizes(steps)
             start = end
 
-    def update_cell(self, gates: Tensor, cell: Tensor) -> Tensor:
-        """Move the cell (rows, cell_size) one step, in place; give its gated value."""
-        gates[:, : 3 * self.cell_size].sigmoid_()
-        input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=1)
-        tanh_(candidate)
-        cell.mul_(forget_gate).addcmul_(input_gate, candidate)
-        if self.cell_clip is not None:
-            cell.clamp_(-self.cell_clip, self.cell_clip)
-        return tanh_(cell.clone()).mul_(output_gate)
-
     def run_with_gradients(
         self,
         inputs: Tensor,
@@ -167,19 +151,17 @@ class LSTMLayer(nn.Module):
     ) -> tuple[Tensor, LayerState]:
         """The same steps for autograd."""
         watch_optimisers()
-        weights = LSTMWeights(
+        in_bfloat16 = precision == "fast" and has_bfloat16(inputs.device)
+        outputs, *after = LayerFunction.apply(  # type: ignore[no-untyped-call]
+            inputs,
+            *state,
             self.input_weight,
             self.recurrent_weight,
             self.bias + self.forget_bias(),
             self.projection_weight,
-        )
-        in_bfloat16 = precision == "fast" and has_bfloat16(inputs.device)
-        outputs, *after = run_layer(
-            inputs,
             step_sizes,
-            *state,
-            weights,
-            Clips(self.cell_clip, self.output_clip),
+            self.cell_clip,
+            self.output_clip,
             torch.bfloat16 if in_bfloat16 else None,
             carried,
         )

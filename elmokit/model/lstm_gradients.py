@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,68 +21,29 @@ MANY = 2**13
 """Of fewer numbers, four calls take longer than one."""
 
 
-class LSTMWeights(NamedTuple):
-    """The weights of one layer, gates in the order i, f, o, j."""
-
-    inputs: Tensor  # (4 * cell_size, token_size)
-    recurrent: Tensor  # (4 * cell_size, token_size)
-    bias: Tensor  # (4 * cell_size,), forget bias included
-    projection: Tensor | None  # (token_size, cell_size)
-
-
-class Clips(NamedTuple):
-    """The largest magnitudes that a layer lets through; None for any."""
-
-    cell: float | None
-    output: float | None
-
-
-class PackedOutputs(NamedTuple):
-    """What a layer gives for a packed batch."""
-
-    outputs: Tensor  # (tokens, token_size)
-    cell: Tensor  # (rows, cell_size) after each row's last step
-    output: Tensor  # (rows, token_size) likewise
-
-
-def run_layer(
-    inputs: Tensor,
-    step_sizes: list[int],
-    cell: Tensor,
-    output: Tensor,
-    weights: LSTMWeights,
-    clips: Clips,
-    dtype: torch.dtype | None = None,
-    carried: Tensor | None = None,
-) -> PackedOutputs:
-    """Read packed inputs (tokens, token_size), in a way that gradients can pass back through.
-
-    `dtype` is that of the matrix products; None, and everything else, is that of the inputs.
-    `carried` (tokens,) is 0 for tokens that are read from zeros, else 1; None for all ones.
-    """
-    results = LayerFunction.apply(inputs, cell, output, *weights, step_sizes, clips, dtype, carried)  # type: ignore[no-untyped-call]
-    return PackedOutputs(*results)
-
-
 class LayerFunction(torch.autograd.Function):
     """One layer over all its steps, and its gradient."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        inputs: Tensor,
-        cell: Tensor,
-        output: Tensor,
-        input_weight: Tensor,
-        recurrent_weight: Tensor,
-        bias: Tensor,
-        projection_weight: Tensor | None,
+        inputs: Tensor,  # packed, (tokens, token_size)
+        cell: Tensor,  # (rows, cell_size), before the first step
+        output: Tensor,  # (rows, token_size), likewise
+        input_weight: Tensor,  # (4 * cell_size, token_size), gates in the order i, f, o, j
+        recurrent_weight: Tensor,  # (4 * cell_size, token_size)
+        bias: Tensor,  # (4 * cell_size,), forget bias included
+        projection_weight: Tensor | None,  # (token_size, cell_size)
         step_sizes: list[int],
-        clips: Clips,
-        dtype: torch.dtype | None,
-        carried: Tensor | None,
+        cell_clip: float | None,
+        output_clip: float | None,
+        dtype: torch.dtype | None,  # of matrix products; None, and all else, is that of the inputs
+        carried: Tensor | None,  # (tokens,) is 0 for tokens that are read from zeros, else 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run the steps, keeping what the gradient needs: gates, cells, and their tanh."""
+        """Outputs (tokens, token_size), and each row's cell and output after its last step.
+
+        Stores what the gradient needs: gates, cells, and their tanh.
+        """
         product = MixedProduct(inputs.dtype, dtype or inputs.dtype)
         recurrent = product.prepare(recurrent_weight.t())
         projection = None if projection_weight is None else product.prepare(projection_weight.t())
@@ -99,18 +60,19 @@ class LayerFunction(torch.autograd.Function):
                 step_cell = step_cell * carried[step, None]
                 step_output = step_output * carried[step, None]
             product.add_to(gates[step], step_output, recurrent)
-            update_cell(gates[step], step_cell, cells[step], clips.cell)
-            hidden = tanh_(tanh_cells[step].copy_(cells[step])) * output_gate(gates[step])
+            opened = update_cell(gates[step], step_cell, cells[step], cell_clip)
+            hidden = tanh_(tanh_cells[step].copy_(cells[step])) * opened
             product.write_to(outputs[step], hidden, projection)
-            if clips.output is not None:
-                outputs[step].clamp_(-clips.output, clips.output)
+            if output_clip is not None:
+                outputs[step].clamp_(-output_clip, output_clip)
             step_cell, step_output = cells[step], outputs[step]
             last_cell[:size], last_output[:size] = step_cell, step_output
         ctx.save_for_backward(
             inputs, cell, output, input_weight, recurrent_weight, projection_weight,
             gates, cells, tanh_cells, outputs, carried,
         )  # fmt: skip
-        ctx.step_sizes, ctx.clips, ctx.product = step_sizes, clips, product
+        ctx.step_sizes, ctx.product = step_sizes, product
+        ctx.cell_clip, ctx.output_clip = cell_clip, output_clip
         return outputs, last_cell, last_output
 
     @staticmethod
@@ -129,14 +91,14 @@ class LayerFunction(torch.autograd.Function):
         for step, before in reversed([*zip(steps, [None, *steps], strict=False)]):
             size = step.stop - step.start
             d_outputs[step] += d_output[:size]
-            clip_gradient(d_outputs[step], outputs[step], ctx.clips.output)
+            clip_gradient(d_outputs[step], outputs[step], ctx.output_clip)
             d_hidden = product.times(d_outputs[step], projection)
             old_cell = cell[:size] if before is None else cells[before][:size]
             if carried is not None:
                 old_cell = old_cell * carried[step, None]
             step_gradient(
                 d_gates[step], d_cell[:size], d_hidden,
-                gates[step], cells[step], tanh_cells[step], old_cell, ctx.clips.cell,
+                gates[step], cells[step], tanh_cells[step], old_cell, ctx.cell_clip,
             )  # fmt: skip
             product.write_to(d_output[:size], d_gates[step], recurrent)
             if carried is not None:
@@ -156,7 +118,7 @@ class LayerFunction(torch.autograd.Function):
             d_projection = product.times(d_outputs.t(), output_gate(gates) * tanh_cells)
         return (
             d_inputs, d_cell, d_output, d_input_weight, d_recurrent_weight, d_gates.sum(0),
-            d_projection, None, None, None, None,
+            d_projection, None, None, None, None, None,
         )  # fmt: skip
 
 
@@ -182,15 +144,16 @@ def tanh_(values: Tensor) -> Tensor:
     return values.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
-def update_cell(gates: Tensor, old_cell: Tensor, cell: Tensor, clip: float | None) -> None:
-    """Open the gates (rows, 4 * cell_size) in place, and write the cell that they make."""
+def update_cell(gates: Tensor, old_cell: Tensor, cell: Tensor, clip: float | None) -> Tensor:
+    """Open the gates (rows, 4 * cell_size) in place, and write the cell; give the output gate."""
     size = cell.shape[-1]
     gates[..., : 3 * size].sigmoid_()
-    input_gate, forget_gate, _, candidate = gates.chunk(4, dim=-1)
+    input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=-1)
     tanh_(candidate)
     torch.mul(forget_gate, old_cell, out=cell).addcmul_(input_gate, candidate)
     if clip is not None:
         cell.clamp_(-clip, clip)
+    return output_gate
 
 
 def step_gradient(

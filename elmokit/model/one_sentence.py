@@ -65,16 +65,13 @@ class LockStep:
 
     def run(self, tokens: Tensor, state: Sequence[LSTMState], result: Tensor) -> list[LSTMState]:
         """Read (words, token_size) into (layers, words, 2 * token_size); give the state after."""
-        with np.errstate(all="ignore"):  # numbers out of range are as silent as torch's
-            return self._run(tokens, state, result)
-
-    def _run(self, tokens: Tensor, state: Sequence[LSTMState], result: Tensor) -> list[LSTMState]:
         size = tokens.shape[1]
         inputs = torch.stack([tokens, tokens.flip(0)])
         cells = torch.cat([half.cells for half in state], dim=1)
         last = torch.cat([half.outputs for half in state], dim=1)
         for depth, layer in enumerate(self.layers):
-            outputs = layer.run(inputs, cells[depth].numpy(), last[depth].numpy())
+            with np.errstate(all="ignore"):  # numbers out of range are as silent as torch's
+                outputs = layer.run(inputs, cells[depth].numpy(), last[depth].numpy())
             last[depth] = outputs[:, -1]
             # The residual stands outside the recurrence, and the first layer has none.
             inputs = outputs + inputs if self.skip_connections and depth > 0 else outputs
@@ -87,7 +84,8 @@ class PairedLayer:
     """A layer of each direction."""
 
     def __init__(self, layers: Sequence[LSTMLayer]) -> None:
-        self.cell_clip, self.output_clip = layers[0].cell_clip, layers[0].output_clip
+        self.cell_clip = layers[0].cell_clip or np.inf
+        self.output_clip = layers[0].output_clip or np.inf
         laid_out = [layer.products("exact") for layer in layers]
         self.input_products = [each.inputs for each in laid_out]
         self.bias = torch.stack([each.bias.view(4, -1) for each in laid_out], dim=1)
@@ -108,7 +106,8 @@ class PairedLayer:
             gates += input_gates
             hidden = update_cell(gates, cell, self.cell_clip)
             output = outputs[step]
-            clip(hidden if project is None else project(hidden), self.output_clip, output)
+            projected = hidden if project is None else project(hidden)
+            projected.clip(-self.output_clip, self.output_clip, out=output)
         return torch.from_numpy(outputs).transpose(0, 1)
 
     def input_gates(self, inputs: Tensor) -> Array:
@@ -147,15 +146,7 @@ class PairedProduct:
         return multiply
 
 
-def clip(values: Array, limit: float | None, result: Array) -> None:
-    """Write values, cut to a limit if there is one, to the result."""
-    if limit is None:
-        result[...] = values
-    else:
-        values.clip(-limit, limit, out=result)
-
-
-def update_cell(gates: Array, cell: Array, limit: float | None) -> Array:
+def update_cell(gates: Array, cell: Array, limit: float) -> Array:
     """Move the cells (2, cell_size) one step by gates (4, 2, cell_size), both in place."""
     sigmoids = gates[:3]
     sigmoids *= 0.5
@@ -166,8 +157,7 @@ def update_cell(gates: Array, cell: Array, limit: float | None) -> Array:
     cell *= forget_gate
     candidate *= input_gate
     cell += candidate
-    if limit is not None:
-        cell.clip(-limit, limit, out=cell)
+    cell.clip(-limit, limit, out=cell)
     hidden = np.tanh(cell, out=candidate)
     hidden *= output_gate
     return hidden

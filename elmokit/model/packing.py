@@ -1,4 +1,4 @@
-"""A padded batch, packed step by step, so that padding costs nothing."""
+"""Packing of a padded batch, step by step, so that padding costs nothing."""
 
 from __future__ import annotations
 

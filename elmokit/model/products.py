@@ -1,7 +1,7 @@
 """Matrix products with a fixed weight, as fast as the CPU at hand allows.
 
 A recurrent step multiplies a few rows by the same large weight again and again. Each class here is
-one way to do that; `best_product` chooses. They keep weights in other layouts and serve inference
+one way to do that; `best_product` chooses. They store weights in other layouts and serve inference
 only.
 
 Most ways call private operations of torch, which another version, another build or another CPU may
@@ -33,7 +33,7 @@ INSTRUCTIONS = "ONEDNN_MAX_CPU_ISA"
 """The variable that bounds what oneDNN uses; it is read before the first product."""
 WITHOUT_TILES = "AVX512_CORE_BF16"
 CPUID = bytes.fromhex("53 89f8 89f1 0fa2 48c1e220 89c0 4809d0 5b c3")
-"""f(leaf, part): the CPU's answer, eax in the lower half and edx in the upper."""
+"""f(leaf, part): what the CPU says, eax in the lower half and edx in the upper."""
 FEATURES, TILE_SIZES = 7, 0x1D  # leaves
 TILES = 1 << (32 + 24)  # a bit of edx
 
@@ -64,16 +64,16 @@ def are_undescribed() -> bool:
 
 
 def ask_cpu(leaf: int, part: int) -> int:
-    """What the instruction CPUID answers: eax, and edx above it."""
+    """What the instruction CPUID gives: eax, and edx above it."""
     with mmap.mmap(
         -1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
     ) as code:
         code.write(CPUID)
         begin = ctypes.c_char.from_buffer(code)
         prototype = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32)
-        answer = prototype(ctypes.addressof(begin))(leaf, part)
+        result = prototype(ctypes.addressof(begin))(leaf, part)
         del begin  # the map cannot be closed while something points into it
-    return int(answer)
+    return int(result)
 
 
 @cache
@@ -100,7 +100,7 @@ class Product(ABC):
     """A product with a weight (outputs, inputs)."""
 
     promise: ClassVar[float]  # the largest error, relative to the product of ordinary rows
-    may_use_tiles: ClassVar[bool] = False  # of AMX, see `model.tiles`
+    may_use_tiles: ClassVar[bool] = False  # of AMX, which may be undescribed
 
     @abstractmethod
     def __init__(self, weight: Tensor) -> None: ...

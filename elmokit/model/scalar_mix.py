@@ -1,4 +1,4 @@
-"""Equation 1 of the paper: a task's own mixture of the biLM's layers."""
+"""Scalar mix, equation 1 of the paper: a task's own mixture of the biLM's layers."""
 
 from __future__ import annotations
 

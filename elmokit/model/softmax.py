@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,33 +21,6 @@ PROBABILITIES_AT_ONCE = 2**23
 """Numbers of one chunk: large enough for fast products, small enough to stay near the CPU."""
 
 
-def cross_entropy(
-    outputs: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    targets: Tensor,
-    dtype: torch.dtype | None = None,
-) -> Tensor:
-    """Sum of -log p(target) over tokens, (), for the softmax of `outputs @ weight.T + bias`.
-
-    The gradient is computed along with the loss, chunk by chunk, while a chunk's probabilities are
-    at hand; it could not be if each token's loss could be weighted differently afterwards.
-    """
-    dtype = dtype or outputs.dtype
-    return CrossEntropyFunction.apply(outputs, weight, bias, targets, dtype)  # type: ignore[no-untyped-call]
-
-
-def log_likelihood(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """The logarithm of p(target) for each token, (tokens,)."""
-    parts = [
-        functional.log_softmax(functional.linear(outputs[chunk], weight, bias), dim=1)
-        .gather(1, targets[chunk, None])
-        .squeeze(1)
-        for chunk in chunks(len(outputs), len(weight))
-    ]
-    return torch.cat(parts) if parts else outputs.new_empty(0)
-
-
 def chunks(tokens: int, words: int) -> Iterator[slice]:
     """Runs of tokens whose probabilities fit into one chunk."""
     size = max(1, PROBABILITIES_AT_ONCE // words)
@@ -54,16 +28,15 @@ def chunks(tokens: int, words: int) -> Iterator[slice]:
 
 
 class CrossEntropyFunction(torch.autograd.Function):
-    """Loss and gradient in one pass."""
+    """Loss and gradient in one pass: sums -log p(target) over tokens.
+
+    The gradient is computed along with the loss, chunk by chunk, while a chunk's probabilities are
+    at hand; it could not be if each token's loss could be weighted differently afterwards.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        outputs: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        targets: Tensor,
-        dtype: torch.dtype,
+        ctx: Any, outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, dtype: torch.dtype
     ) -> Tensor:
         """Sum the loss; keep its gradients for a factor of one."""
         product = MixedProduct(outputs.dtype, dtype)
@@ -107,11 +80,16 @@ class Softmax(nn.Module):
 
     def log_likelihood(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Log probability of each token's target, (tokens,)."""
-        return log_likelihood(outputs, self.weight, self.bias, targets)
+        parts = [
+            self(outputs[chunk]).gather(1, targets[chunk, None]).squeeze(1)
+            for chunk in chunks(len(outputs), len(self.bias))
+        ]
+        return torch.cat(parts) if parts else outputs.new_empty(0)
 
     def loss(self, outputs: Tensor, targets: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Sum of -log p(target) over tokens, (); matrix products in `dtype`."""
-        return cross_entropy(outputs, self.weight, self.bias, targets, dtype)
+        dtype = dtype or outputs.dtype
+        return CrossEntropyFunction.apply(outputs, self.weight, self.bias, targets, dtype)  # type: ignore[no-untyped-call]
 
     def expect(self, probabilities: Tensor) -> None:
         """Start from the words' own probabilities (words,) instead of equal ones."""
@@ -134,7 +112,7 @@ class AdaptiveSoftmax(nn.Module):
         self.head = Softmax(cutoffs[0] + len(cutoffs), token_size)
         self.clusters: Iterable[SoftmaxCluster]
         self.clusters = nn.ModuleList(  # type: ignore[assignment]
-            SoftmaxCluster(end - start, token_size, cluster_size(token_size, division, depth))
+            SoftmaxCluster(end - start, token_size, max(1, token_size // division**depth))
             for depth, (start, end) in enumerate(pairwise(self.bounds[1:]), start=1)
         )
 
@@ -149,34 +127,34 @@ class AdaptiveSoftmax(nn.Module):
 
     def log_likelihood(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Log probability of each token's target, (tokens,)."""
-        depths = self.depths(targets)
-        likelihood = self.head.log_likelihood(outputs, self.head_targets(targets, depths))
-        for depth, cluster in enumerate(self.clusters, start=1):
-            rows = (depths == depth).nonzero()[:, 0]
-            within = cluster.softmax.log_likelihood(
-                cluster.project(outputs[rows]), targets[rows] - self.bounds[depth]
-            )
-            likelihood = likelihood.index_add(0, rows, within)
+        likelihood = outputs.new_zeros(len(outputs))
+        for softmax, rows, vectors, choices in self.decisions(outputs, targets):
+            likelihood = likelihood.index_add(0, rows, softmax.log_likelihood(vectors, choices))
         return likelihood
 
     def loss(self, outputs: Tensor, targets: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Sum of -log p(target) over tokens, (); matrix products in `dtype`."""
-        depths = self.depths(targets)
-        loss = self.head.loss(outputs, self.head_targets(targets, depths), dtype)
+        losses = [
+            softmax.loss(vectors, choices, dtype)
+            for softmax, _, vectors, choices in self.decisions(outputs, targets)
+        ]
+        return reduce(torch.add, losses)
+
+    def decisions(
+        self, outputs: Tensor, targets: Tensor
+    ) -> Iterator[tuple[Softmax, Tensor, Tensor, Tensor]]:
+        """Each softmax, the rows of the tokens it decides on, its vectors of them, its targets.
+
+        The head chooses for every token: the word itself, or the entry of its cluster.
+        """
+        depths = torch.bucketize(targets, targets.new_tensor(self.bounds[1:-1]), right=True)
+        every_row = torch.arange(len(targets), device=targets.device)
+        choices = torch.where(depths == 0, targets, self.bounds[1] + depths - 1)
+        yield self.head, every_row, outputs, choices
         for depth, cluster in enumerate(self.clusters, start=1):
             rows = (depths == depth).nonzero()[:, 0]
-            loss = loss + cluster.softmax.loss(
-                cluster.project(outputs[rows]), targets[rows] - self.bounds[depth], dtype
-            )
-        return loss
-
-    def depths(self, targets: Tensor) -> Tensor:
-        """Which cluster has each target, from 1; 0 for the head's own words."""
-        return torch.bucketize(targets, targets.new_tensor(self.bounds[1:-1]), right=True)
-
-    def head_targets(self, targets: Tensor, depths: Tensor) -> Tensor:
-        """The head's choice for each target: the word itself, or its cluster's entry."""
-        return torch.where(depths == 0, targets, self.bounds[1] + depths - 1)
+            choices = targets[rows] - self.bounds[depth]
+            yield cluster.softmax, rows, cluster.project(outputs[rows]), choices
 
     def expect(self, probabilities: Tensor) -> None:
         """Start from the words' own probabilities (words,) instead of equal ones."""
@@ -195,15 +173,6 @@ class SoftmaxCluster(nn.Module):
         self.project = nn.Linear(token_size, size, bias=False)
         self.softmax = Softmax(words, size)
         nn.init.xavier_uniform_(self.project.weight)
-
-
-def cluster_size(token_size: int, division: int, depth: int) -> int:
-    """Size of the vectors of the cluster at `depth`, from 1.
-
-    >>> [cluster_size(128, 4, depth) for depth in (1, 2, 3, 4)]
-    [32, 8, 2, 1]
-    """
-    return max(1, token_size // division**depth)
 
 
 class Candidates(NamedTuple):

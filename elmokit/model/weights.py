@@ -1,4 +1,4 @@
-"""Whether weights have changed since something was made from them."""
+"""Versions of weights: whether they have changed since something was made from them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _watching = False
 
 
 def version_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
-    """Changes whenever a weight is moved, or written to other than through `.data`."""
-    return tuple((w.data_ptr(), w.device, w.dtype, writes_to(w)) for w in weights)
+    """Changes whenever a weight is moved, or written to other than through `.data`.
 
-
-def writes_to(weight: Tensor) -> object:
-    """How often a weight was written to; torch does not count inference mode's: always another."""
-    return object() if weight.is_inference() else weight._version
+    Torch does not count writes to tensors of inference mode: their version is always another.
+    """
+    return tuple(
+        (w.data_ptr(), w.device, w.dtype, object() if w.is_inference() else w._version)
+        for w in weights
+    )
 
 
 def track_writes(module: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""The other input the paper's code allows: a table of word vectors."""
+"""Word encoder: a table of word vectors, the other input that the paper's code allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class WordEncoder(nn.Module):
         super().__init__()
         self.words = nn.Embedding(config.words + 1, token_size, padding_idx=0)
         self.config = config
-        self.initialise()
+        with torch.no_grad():  # as the original starts
+            self.words.weight.uniform_(-1.0, 1.0)
+            self.words.weight[0].zero_()
 
     @property
     def begin_marker(self) -> Tensor:
@@ -27,12 +29,6 @@ class WordEncoder(nn.Module):
     def end_marker(self) -> Tensor:
         """The word that ends a sentence, ()."""
         return torch.tensor(self.config.end_id)
-
-    def initialise(self) -> None:
-        """Start as the original does, U(-1, 1); the padding row stays zero."""
-        with torch.no_grad():
-            self.words.weight.uniform_(-1.0, 1.0)
-            self.words.weight[0].zero_()
 
     def forward(self, word_ids: Tensor) -> Tensor:
         """Look up word ids (words,) as token vectors (words, token_size)."""

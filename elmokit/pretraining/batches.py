@@ -1,4 +1,4 @@
-"""Prepared text to batches: what each row reads at each step, for both directions.
+"""Batches of prepared text: what each row reads at each step, for both directions.
 
 Which words are in batch n depends on the seed, the rows and n alone: not on the batches made
 before it, nor on how many processes share the rows. The number of the next batch is therefore all
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from itertools import count
-from typing import NamedTuple, TypeVar
+from itertools import count, product
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,10 +25,9 @@ from elmokit.text.characters import character_ids
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 Ids = NDArray[np.int32]
-Number = TypeVar("Number", np.int32, np.bool_)
 FORWARD, BACKWARD = 0, 1
 LONGEST_SENTENCE = 256
-"""In mode `sentence`, gradients pass through whole sentences; longer ones are read in pieces."""
+"""In mode `sentence`, gradients pass through all of a sentence; longer ones are cut."""
 BATCHES_PER_POOL = 64
 """In mode `sentence`, as many batches are sorted by length together, so that few rows wait."""
 
@@ -60,26 +59,26 @@ class Rows(NamedTuple):
     lengths: NDArray[np.int64]  # (rows,), never rising
     carried: NDArray[np.bool_] | None = None  # (rows, steps)
 
+    @property
+    def is_read(self) -> NDArray[np.bool_]:
+        """Where they are not padding, (steps, rows): what it picks is packed step by step."""
+        return np.arange(self.inputs.shape[1])[:, None] < self.lengths
 
-class WordReader(NamedTuple):
-    """How prepared ids become what a model reads and predicts."""
 
-    corpus: PreparedCorpus
-    encoder: EncoderConfig
-    target_ids: NDArray[np.int32]  # (types + 1,)
-    markers: tuple[int, int]  # softmax ids of <S> and </S>
+class WordReader:
+    """How prepared ids become what a model of this vocabulary and encoder reads and predicts."""
 
-    @classmethod
-    def of(
-        cls, corpus: PreparedCorpus, vocabulary: Vocabulary, encoder: EncoderConfig
-    ) -> WordReader:
-        """The words of a corpus, for a model with this vocabulary and encoder."""
-        markers = (vocabulary.id_of(BEGIN), vocabulary.id_of(END))
-        return cls(corpus, encoder, corpus.target_ids(vocabulary), markers)
+    def __init__(
+        self, corpus: PreparedCorpus, vocabulary: Vocabulary, encoder: EncoderConfig
+    ) -> None:
+        self.corpus = corpus
+        self.encoder = encoder
+        self.target_ids = corpus.target_ids(vocabulary)  # (types + 1,)
+        self.markers = vocabulary.id_of(BEGIN), vocabulary.id_of(END)
 
     def batch(self, forward: Rows, backward: Rows, tokens_in_all: int, words_in_all: int) -> Batch:
         """Name each different word once, and pack both directions step by step."""
-        packed = [pack(rows.inputs, rows.lengths) for rows in (forward, backward)]
+        packed = [rows.inputs.T[rows.is_read] for rows in (forward, backward)]
         distinct, occurrences = np.unique(np.concatenate(packed), return_inverse=True)
         # The two markers come first; a border is the one or the other by direction.
         distinct_words = distinct[distinct != BORDER]
@@ -92,7 +91,7 @@ class WordReader(NamedTuple):
             words=torch.from_numpy(self.model_ids(distinct_words)),
             forward=self.side(forward, forward_rows, end),
             backward=self.side(backward, backward_rows, begin),
-            step_sizes=step_sizes(forward.lengths),
+            step_sizes=np.count_nonzero(forward.is_read, axis=1).tolist(),
             tokens_in_all=tokens_in_all,
             words_in_all=words_in_all,
         )
@@ -107,44 +106,34 @@ class WordReader(NamedTuple):
         return np.concatenate([self.markers, self.target_ids[words]]).astype(np.int64) + 1
 
     def side(self, rows: Rows, inputs: NDArray[np.int64], marker: int) -> Side:
-        """One direction, packed: rows of Batch.words, and what they are to predict."""
+        """One direction, packed: rows of Batch.words, and what they are to predict.
+
+        A target that is a border is this direction's closing marker.
+        """
         carried = None
         if rows.carried is not None:
-            carried = torch.from_numpy(pack(rows.carried, rows.lengths))
-        return Side(torch.from_numpy(inputs), self.targets(rows, marker), carried)
-
-    def targets(self, rows: Rows, marker: int) -> Tensor:
-        """Softmax ids of the targets, packed; a border is this direction's closing marker."""
-        targets = pack(rows.targets, rows.lengths)
-        ids = np.where(targets == BORDER, marker, self.target_ids[targets])
-        return torch.from_numpy(ids.astype(np.int64))
-
-
-def pack(rows: NDArray[Number], lengths: NDArray[np.int64]) -> NDArray[Number]:
-    """Rows (rows, steps) step by step, without their padding: (tokens,)."""
-    mask = np.arange(rows.shape[1])[:, None] < lengths
-    return rows.T[mask]
-
-
-def step_sizes(lengths: NDArray[np.int64]) -> list[int]:
-    """How many rows are left at each step, rows sorted by falling length."""
-    return [int((lengths > step).sum()) for step in range(int(lengths[0]) if len(lengths) else 0)]
+            carried = torch.from_numpy(rows.carried.T[rows.is_read])
+        targets = rows.targets.T[rows.is_read]
+        ids = np.where(targets == BORDER, marker, self.target_ids[targets]).astype(np.int64)
+        return Side(torch.from_numpy(inputs), torch.from_numpy(ids), carried)
 
 
 class BatchReader(ABC):
-    """Makes the batches of one process.
+    """Makes the batches of one process, whose part of the rows is the n-th of so many: `part`.
 
-    Args:
-        words: The text, and how it is read.
-        config: The run.
-        part: Which part of the rows is this process's, and of how many.
+    Attributes:
+        parts: The rows of this process, in as many parts as its batches have.
+        batches_per_epoch: How many batches hold the complete text once.
     """
+
+    batches_per_epoch: float
 
     def __init__(
         self, words: WordReader, config: PretrainConfig, part: tuple[int, int] = (0, 1)
     ) -> None:
         self.words = words
         self.corpus = words.corpus
+        self.config = config
         self.training = config.training
         number, processes = part
         rows, micro_batches = self.training.rows, processes * self.training.accumulate
@@ -159,147 +148,107 @@ class BatchReader(ABC):
             range(size * micro, size * (micro + 1))
             for micro in range(first, first + self.training.accumulate)
         ]
+        self.open()
 
-    @property
     @abstractmethod
-    def batches_per_epoch(self) -> float:
-        """How many batches hold the whole text once."""
+    def open(self) -> None:
+        """Find what the rows are made of; raise where the text is too short for them."""
 
     @abstractmethod
     def batches(self, start: int) -> Iterator[list[Batch]]:
         """Batches from number `start` on, without end, each in this process's parts."""
 
 
-class StreamPosition(NamedTuple):
-    """Where in its stream a row is."""
-
-    epoch: int
-    targets: int  # of the row's share of that epoch that have been read
-
-
-class Stream:
-    """One direction of one row: blocks of sentences, one after the other, without end."""
-
-    def __init__(
-        self, reader: StreamReader, direction: int, row: int, place: StreamPosition
-    ) -> None:
-        self.reader = reader
-        self.direction = direction
-        self.row = row
-        self.epoch = place.epoch
-        self._blocks = reader.share(direction, row, place.epoch)
-        ends = lengths_of(self._blocks).cumsum()
-        self._next = int(np.searchsorted(ends, place.targets, side="right"))
-        before = int(ends[self._next - 1]) if self._next else 0
-        self._text = np.empty(0, dtype=np.int32)  # what is left of the current block
-        self.open_block()
-        self._text = self._text[place.targets - before :]
-
-    def next_epoch(self) -> None:
-        """Turn to the row's share of the next reading of the text."""
-        self.epoch += 1
-        self._blocks = self.reader.share(self.direction, self.row, self.epoch)
-        self._next = 0
-
-    def open_block(self) -> None:
-        """Read the next block: sentences between borders, backwards for the backward direction."""
-        if self._next == len(self._blocks):
-            self.next_epoch()
-        start, end = self._blocks[self._next]
-        text = np.asarray(self.reader.corpus.tokens[start : end + 1])
-        self._text = text if self.direction == FORWARD else text[::-1]
-        self._next += 1
-
-    def read(self, inputs: Ids, targets: Ids) -> None:
-        """Fill one row of inputs and targets (steps,)."""
-        filled = 0
-        while filled < len(inputs):
-            if len(self._text) < 2:
-                self.open_block()
-            count = min(len(inputs) - filled, len(self._text) - 1)
-            inputs[filled : filled + count] = self._text[:count]
-            targets[filled : filled + count] = self._text[1 : count + 1]
-            self._text = self._text[count:]
-            filled += count
+def read_steps(texts: Iterator[Ids], steps: int) -> Iterator[Ids]:
+    """One direction of one row: the inputs and targets (2, steps) of each batch, without end."""
+    left = np.empty((2, 0), dtype=np.int32)
+    for text in texts:
+        left = np.concatenate([left, [text[:-1], text[1:]]], axis=1)
+        while left.shape[1] >= steps:
+            yield left[:, :steps]
+            left = left[:, steps:]
 
 
 class StreamReader(BatchReader):
     """Endless rows: each reads its share of the shuffled blocks, in each direction its own."""
 
-    def __init__(
-        self, words: WordReader, config: PretrainConfig, part: tuple[int, int] = (0, 1)
-    ) -> None:
-        super().__init__(words, config, part)
-        corpus = words.corpus
-        self.targets = corpus.words_in_all + corpus.sentences
-        # A short text is cut finer, so that each row has something to read.
-        length = max(1, min(config.corpus.block_words, self.targets // (4 * self.training.rows)))
+    def open(self) -> None:
+        """Cut the text into blocks; a short one finer, so that each row has something to read."""
+        corpus, rows = self.corpus, self.training.rows
+        targets = corpus.words_in_all + corpus.sentences
+        length = max(1, min(self.config.corpus.block_words, targets // (4 * rows)))
         self.blocks = corpus.blocks(length)
-        batch = self.training.rows * self.training.unroll
-        if self.targets < batch or len(self.blocks) < self.training.rows:
+        self.batches_per_epoch = targets / (rows * self.training.unroll)
+        self._orders: dict[tuple[int, int], NDArray[np.int64]] = {}
+        own_rows = [row for part in self.parts for row in part]
+        self._epochs = dict.fromkeys(product((FORWARD, BACKWARD), own_rows), 0)
+        if self.batches_per_epoch < 1 or len(self.blocks) < rows:
             raise InputError(
                 f"the corpus has {corpus.sentences:,} sentences and {corpus.words_in_all:,} words, "
-                f"too few for a batch of {self.training.rows} rows of {self.training.unroll}; "
+                f"too few for a batch of {rows} rows of {self.training.unroll}; "
                 "give more text, or fewer rows: training.rows"
             )
-        self._orders: dict[tuple[int, int], NDArray[np.int64]] = {}
-
-    @property
-    def batches_per_epoch(self) -> float:
-        """How many batches hold the whole text once."""
-        return self.targets / (self.training.rows * self.training.unroll)
 
     def share(self, direction: int, row: int, epoch: int) -> NDArray[np.int64]:
         """The blocks (n, 2) that a row reads in an epoch, in their order there."""
-        order = self._orders.get((direction, epoch))
-        if order is None:
+        if (direction, epoch) not in self._orders:
             generator = np.random.default_rng([self.training.seed, direction, epoch])
-            order = generator.permutation(len(self.blocks))
-            # Rows change epoch one by one: the one before is still asked for.
-            self._orders = {k: v for k, v in self._orders.items() if k[1] >= epoch - 1}
-            self._orders[direction, epoch] = order
+            self._orders[direction, epoch] = generator.permutation(len(self.blocks))
         # Where blocks are left over, other rows get one more in every epoch.
         first = (row + epoch) % self.training.rows
-        return self.blocks[order[first :: self.training.rows]]
+        return self.blocks[self._orders[direction, epoch][first :: self.training.rows]]
 
-    def places(self, direction: int, targets: int) -> dict[int, StreamPosition]:
-        """Where each of this process's rows is after so many targets."""
-        left = dict.fromkeys((row for part in self.parts for row in part), targets)
-        places: dict[int, StreamPosition] = {}
-        epoch = 0
-        while left:
-            for row in list(left):
-                length = int(lengths_of(self.share(direction, row, epoch)).sum())
-                if left[row] < length:
-                    places[row] = StreamPosition(epoch, left.pop(row))
-                else:
-                    left[row] -= length
-            epoch += 1
-        return places
+    def texts(self, direction: int, row: int, skipped: int) -> Iterator[Ids]:
+        """What a row reads after so many targets: blocks from border to border, without end."""
+        for epoch in count():
+            blocks = self.share(direction, row, epoch)
+            self._epochs[direction, row] = epoch
+            self._drop_orders()
+            ends = lengths_of(blocks).cumsum()
+            first = int(np.searchsorted(ends, skipped, side="right"))
+            skipped -= int(ends[first - 1]) if first else 0
+            for start, end in blocks[first:]:
+                text = np.asarray(self.corpus.tokens[start : end + 1])
+                yield (text if direction == FORWARD else text[::-1])[skipped:]
+                skipped = 0
+
+    def _drop_orders(self) -> None:
+        """Forget the epochs that all rows are through with, or memory grows with each epoch.
+
+        Rows come to their next epoch in different batches: an order is needed until the slowest
+        row has left it.
+        """
+        slowest = min(self._epochs.values())
+        self._orders = {key: order for key, order in self._orders.items() if key[1] >= slowest}
 
     def batches(self, start: int) -> Iterator[list[Batch]]:
         """Batches from number `start` on, without end, each in this process's parts."""
         unroll = self.training.unroll
-        streams = []
-        for direction in (FORWARD, BACKWARD):
-            places = self.places(direction, start * unroll)
-            streams.append(
-                [[Stream(self, direction, row, places[row]) for row in p] for p in self.parts]
-            )
+        streams = [
+            [
+                [read_steps(self.texts(direction, row, start * unroll), unroll) for row in part]
+                for part in self.parts
+            ]
+            for direction in (FORWARD, BACKWARD)
+        ]
         tokens = self.training.rows * unroll
         for number in count(start):
             resets = self.resets(number)
             batch = []
             for part, forward, backward in zip(self.parts, *streams, strict=True):
-                rows = [read_rows(side, unroll) for side in (forward, backward)]
+                lengths = np.full(len(part), unroll)
+                rows = []
+                for side in (forward, backward):
+                    inputs, targets = np.stack([next(stream) for stream in side], axis=1)
+                    rows.append(Rows(inputs, targets, lengths))
                 if self.training.reset_state:
                     rows = [
                         side._replace(carried=(side.inputs != BORDER) | ~chosen[part])
                         for side, chosen in zip(rows, resets, strict=True)
                     ]
                 words = int((rows[FORWARD].targets != BORDER).sum())
-                # Parts read alike: the whole is estimated from one of them.
-                in_all = words * self.training.rows // len(forward)
+                # Parts read alike: what all read is estimated from one of them.
+                in_all = words * self.training.rows // len(part)
                 batch.append(self.words.batch(rows[FORWARD], rows[BACKWARD], tokens, in_all))
             yield batch
 
@@ -310,44 +259,29 @@ class StreamReader(BatchReader):
         return drawn < self.training.reset_state
 
 
-def lengths_of(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many targets each block (n, 2) has."""
-    return blocks[:, 1] - blocks[:, 0]
-
-
-def read_rows(streams: list[Stream], steps: int) -> Rows:
-    """The next steps of some streams."""
-    inputs = np.empty((len(streams), steps), dtype=np.int32)
-    targets = np.empty_like(inputs)
-    for row, stream in enumerate(streams):
-        stream.read(inputs[row], targets[row])
-    return Rows(inputs, targets, np.full(len(streams), steps))
+def lengths_of(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many targets each block or sentence has, by its bounds (n, 2)."""
+    return bounds[:, 1] - bounds[:, 0]
 
 
 class SentenceReader(BatchReader):
-    """Whole sentences of similar length, each read from zeros, both directions the same ones."""
+    """Sentences of similar length, each read from zeros, both directions the same ones."""
 
-    def __init__(
-        self, words: WordReader, config: PretrainConfig, part: tuple[int, int] = (0, 1)
-    ) -> None:
-        super().__init__(words, config, part)
-        self.sentences = cut_long(words.corpus.sentence_bounds())
+    def open(self) -> None:
+        """Find the sentences, and cut the long ones."""
+        self.sentences = cut_long(self.corpus.sentence_bounds())
         if len(self.sentences) < self.training.rows:
             raise InputError(
                 f"the corpus has {len(self.sentences):,} sentences, too few for a batch of "
                 f"{self.training.rows}; give more text, or fewer rows: training.rows"
             )
-        # What is left over after the last whole batch is other sentences in every epoch.
-        self._whole_batches = len(self.sentences) // self.training.rows
-
-    @property
-    def batches_per_epoch(self) -> float:
-        """How many batches hold the whole text once."""
-        return float(self._whole_batches)
+        # What is left over after the last full batch is other sentences in every epoch.
+        self._full_batches = len(self.sentences) // self.training.rows
+        self.batches_per_epoch = float(self._full_batches)
 
     def batches(self, start: int) -> Iterator[list[Batch]]:
         """Batches from number `start` on, without end, each in this process's parts."""
-        epoch, first = divmod(start, self._whole_batches)
+        epoch, first = divmod(start, self._full_batches)
         while True:
             yield from map(self.parts_of, self.epoch_batches(epoch)[first:])
             epoch, first = epoch + 1, 0
@@ -356,12 +290,11 @@ class SentenceReader(BatchReader):
         """Sentence numbers (batches, rows) of an epoch, longest sentence first in each batch."""
         rows = self.training.rows
         generator = np.random.default_rng([self.training.seed, epoch])
-        order = generator.permutation(len(self.sentences))[: self._whole_batches * rows]
-        lengths = self.sentences[:, 1] - self.sentences[:, 0]
+        order = generator.permutation(len(self.sentences))[: self._full_batches * rows]
+        lengths = lengths_of(self.sentences)
         batches = []
-        for pool in np.split(
-            order, range(BATCHES_PER_POOL * rows, len(order), BATCHES_PER_POOL * rows)
-        ):
+        pool_rows = BATCHES_PER_POOL * rows
+        for pool in np.split(order, range(pool_rows, len(order), pool_rows)):
             by_length = pool[np.argsort(-lengths[pool], kind="stable")].reshape(-1, rows)
             batches.append(generator.permutation(by_length))
         return np.concatenate(batches)
@@ -369,7 +302,7 @@ class SentenceReader(BatchReader):
     def parts_of(self, sentences: NDArray[np.int64]) -> list[Batch]:
         """This process's parts of a batch of sentences (rows,)."""
         bounds = self.sentences[sentences]
-        tokens = int((bounds[:, 1] - bounds[:, 0]).sum())
+        tokens = int(lengths_of(bounds).sum())
         parts = []
         for part in self.parts:
             # Every n-th sentence, so that parts are of like length.
@@ -380,7 +313,7 @@ class SentenceReader(BatchReader):
 
     def read(self, bounds: NDArray[np.int64], direction: int) -> Rows:
         """Sentences as padded rows, border to border."""
-        lengths = bounds[:, 1] - bounds[:, 0]
+        lengths = lengths_of(bounds)
         inputs = np.zeros((len(bounds), int(lengths[0])), dtype=np.int32)
         targets = np.zeros_like(inputs)
         for row, (start, end) in enumerate(bounds):
@@ -394,7 +327,7 @@ class SentenceReader(BatchReader):
 
 def cut_long(sentences: NDArray[np.int64]) -> NDArray[np.int64]:
     """Bounds (n, 2) of sentences, those of too long ones replaced by those of their pieces."""
-    lengths = sentences[:, 1] - sentences[:, 0]
+    lengths = lengths_of(sentences)
     # A border stands in the place of the word before a piece, and of the one after it: neighbours
     # overlap by that much, so that each word is read in one of them.
     pieces = [

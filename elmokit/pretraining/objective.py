@@ -1,11 +1,11 @@
-"""What pretraining minimises: -log p of each word, given those before it and those after it."""
+"""Objective of pretraining, -log p of each word in both directions, and its optimisers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,18 +23,11 @@ from elmokit.pretraining.batches import BACKWARD, FORWARD, Batch, Side
 from elmokit.pretraining.config import TrainingConfig
 
 ORTHOGONAL = ("input_weight", "recurrent_weight", "projection_weight", "projection.weight")
-"""How the names of weights end that Muon changes."""
+"""How the names of weights end that Muon changes: matrices of LSTMs and projections."""
 MOMENTUM = 0.95
 QUINTIC = (3.4445, -4.7750, 2.0315)
 """Of the iteration: they bring small singular values up fast, and leave large ones near one."""
 ITERATIONS = 5
-
-
-class Losses(NamedTuple):
-    """Sums over the targets of a batch."""
-
-    forward: Tensor  # ()
-    backward: Tensor  # ()
 
 
 class Objective(nn.Module):
@@ -53,8 +46,11 @@ class Objective(nn.Module):
         self.seed = training.seed
         self.wants_bfloat16 = training.precision == "bfloat16"
 
-    def forward(self, batch: Batch, state: BiLMState, step: int) -> tuple[Losses, BiLMState]:
-        """Losses of a batch, read from a state that no gradient passes back through."""
+    def forward(self, batch: Batch, state: BiLMState, step: int) -> tuple[Tensor, BiLMState]:
+        """Losses of a batch, summed over its targets in each direction, (2,); and its last state.
+
+        No gradient passes back through the states.
+        """
         device = state.forward.cells.device
         in_bfloat16 = self.wants_bfloat16 and has_bfloat16(device)
         dtype = torch.bfloat16 if in_bfloat16 else None
@@ -66,10 +62,15 @@ class Objective(nn.Module):
             (BACKWARD, self.bilm.backward_lstm, batch.backward, state.backward),
         ):
             outputs, after = self.read(lstm, token_vectors, side, batch.step_sizes, before)
-            loss = self.loss(outputs, side.targets.to(device), step, direction, dtype)
-            losses.append(loss)
             states.append(after)
-        return Losses(*losses), BiLMState(*states).detach()
+            targets = side.targets.to(device)
+            if self.samples:
+                assert isinstance(self.softmax, Softmax)  # checked when the objective was made
+                candidates = self.candidates(step, direction)
+                losses.append(sampled_loss(self.softmax, outputs, targets, candidates, dtype))
+            else:
+                losses.append(self.softmax.loss(outputs, targets, dtype))
+        return torch.stack(losses), BiLMState(*states).detach()
 
     def read(
         self,
@@ -87,21 +88,6 @@ class Objective(nn.Module):
         layers, after = lstm(inputs, step_sizes, state, precision, self.dropout, carried)
         return functional.dropout(layers[-1], self.dropout), after
 
-    def loss(
-        self,
-        outputs: Tensor,
-        targets: Tensor,
-        step: int,
-        direction: int,
-        dtype: torch.dtype | None,
-    ) -> Tensor:
-        """Sum of -log p(target), (); with a sampled softmax, of p among the candidates."""
-        if not self.samples:
-            return self.softmax.loss(outputs, targets, dtype)
-        assert isinstance(self.softmax, Softmax)  # checked when the objective was made
-        candidates = self.candidates(step, direction)
-        return sampled_loss(self.softmax, outputs, targets, candidates, dtype)
-
     def candidates(self, step: int, direction: int) -> Candidates:
         """One draw per direction and step: the same for all rows and processes."""
         generator = np.random.default_rng([self.seed, step, direction])
@@ -110,16 +96,17 @@ class Objective(nn.Module):
 
 def make_optimiser(model: nn.Module, training: TrainingConfig) -> Optimizer:
     """The run's optimiser of all weights that are not frozen."""
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     if training.optimiser == "adagrad":
         return Adagrad(
-            weights,
+            weights.values(),
             lr=training.learning_rate,
             initial_accumulator_value=training.adagrad_start,
             eps=1e-10,
         )
-    orthogonal = orthogonal_weights(model) if training.optimiser == "muon" else []
-    rest = [weight for weight in weights if not any(weight is one for one in orthogonal)]
+    ends = ORTHOGONAL if training.optimiser == "muon" else ()
+    orthogonal = [weight for name, weight in weights.items() if name.endswith(ends)]
+    rest = [weight for name, weight in weights.items() if not name.endswith(ends)]
     matrices = [weight for weight in rest if weight.dim() > 1]
     vectors = [weight for weight in rest if weight.dim() <= 1]
     groups = [
@@ -131,15 +118,6 @@ def make_optimiser(model: nn.Module, training: TrainingConfig) -> Optimizer:
         return AdamW(groups, **adamw)
     groups.append({"params": orthogonal, "weight_decay": training.weight_decay})
     return Muon(groups, training.muon_rate / training.learning_rate, **adamw)
-
-
-def orthogonal_weights(model: nn.Module) -> list[nn.Parameter]:
-    """What Muon changes: the matrices of LSTMs and projections that are not frozen."""
-    return [
-        weight
-        for name, weight in model.named_parameters()
-        if weight.requires_grad and name.endswith(ORTHOGONAL)
-    ]
 
 
 class Muon(AdamW):
@@ -217,12 +195,6 @@ def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
     return training.learning_rate * (training.final_rate + (1 - training.final_rate) * left)
 
 
-def set_learning_rate(optimiser: Optimizer, rate: float) -> None:
-    """Use this rate from the next step on."""
-    for group in optimiser.param_groups:
-        group["lr"] = rate
-
-
 class AveragedWeights:
     """An average of a model's weights over the last steps: often better than the last ones.
 
@@ -246,13 +218,15 @@ class AveragedWeights:
     def applied(self, model: nn.Module) -> Iterator[None]:
         """Put the average in the place of the model's weights, for the time of a block."""
         own = {name: value.detach().clone() for name, value in model.named_parameters()}
-        self._copy(self.weights, model)
+        load_weights(model, self.weights)
         try:
             yield
         finally:
-            self._copy(own, model)
+            load_weights(model, own)
 
-    @torch.no_grad()
-    def _copy(self, weights: Mapping[str, Tensor], model: nn.Module) -> None:
-        for name, value in model.named_parameters():
-            value.copy_(weights[name])
+
+@torch.no_grad()
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into a model, leaving each where the optimiser knows it."""
+    for name, weight in model.named_parameters():
+        weight.copy_(weights[name])

@@ -1,4 +1,4 @@
-"""A corpus as ids on disk: opened at once, read where it is needed, of any size."""
+"""Prepared corpus: ids on disk, opened at once, read where it is needed, of any size."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, count, pairwise
+from itertools import count, pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import BEGIN_WORD, END_WORD, WORD_PADDING, check_size
-from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.config import BEGIN_WORD, END_WORD, WORD_PADDING
+from elmokit.errors import ElmoError, FormatError
 from elmokit.io.files import disk_errors, read_object, write_atomically
 from elmokit.io.text_files import TextSettings
 from elmokit.text.characters import SENTENCE_MARKERS
@@ -45,25 +45,20 @@ class CorpusPart:
 
     def words(self, block_bytes: int) -> Iterator[bytes]:
         """The words in their order, read by the block."""
-        return chain.from_iterable(self._blocks_of_words(block_bytes))
-
-    def _blocks_of_words(self, block_bytes: int) -> Iterator[list[bytes]]:
         position = HEADER.itemsize + self.tokens * TOKEN.itemsize
-        rest = b""
-        while block := self._read(position, block_bytes):
+        block, rest = b"\n", b""
+        while block:
+            # Opened each time: thousands of parts are read at once, more than may be open.
+            with disk_errors(self.path, "read"), open(self.path, "rb", buffering=0) as file:
+                file.seek(position)
+                block = file.read(block_bytes)
             position += len(block)
             *words, rest = (rest + block).split(b"\n")
-            yield words
-
-    def _read(self, position: int, size: int) -> bytes:
-        # Opened each time: thousands of parts are read at once, more than may be open.
-        with disk_errors(self.path, "read"), open(self.path, "rb", buffering=0) as file:
-            file.seek(position)
-            return file.read(size)
+            yield from words
 
 
 def write_part(sentences: Iterable[list[str]], path: Path) -> None:
-    """Number the words of some sentences and write the part; it appears whole or not at all."""
+    """Number the words of some sentences and write the part, atomically."""
     numbers: defaultdict[str, int] = defaultdict(count(1).__next__)
     tokens = array("i")
     for sentence in sentences:
@@ -89,8 +84,8 @@ FORMAT, VERSION = "elmokit prepared corpus", 1
 DESCRIPTION = "prepared.json"
 TOKENS, LEXICON, OFFSETS = "tokens.int32", "lexicon.utf8", "offsets.int64"
 COUNTS, SHARDS = "counts.int64", "shards.int64"
-COUNT = np.dtype("<i8")
-OFFSET = POSITION = np.dtype("<i8")
+NUMBER = np.dtype("<i8")
+"""Of counts, offsets and positions."""
 
 BORDER = 0
 """Stands between sentences in prepared text."""
@@ -108,8 +103,7 @@ class PreparedCorpus:
     and after the last one. A stretch that begins and ends with a border is read forward as inputs
     `stretch[:-1]` and targets `stretch[1:]`, and backward as the same of `stretch[::-1]`.
 
-    Words are numbered from 1 in the order of their UTF-8 bytes. Nothing is read before it is used;
-    a pickled corpus is the name of its folder.
+    Words are numbered from 1 in the order of their UTF-8 bytes. Nothing is read before it is used.
     """
 
     folder: Path
@@ -125,17 +119,19 @@ class PreparedCorpus:
     _offsets: NDArray[np.int64] = field(repr=False)  # (types + 2), of each word in the lexicon
 
     @staticmethod
-    def open(folder: str | Path) -> PreparedCorpus:
+    def open(folder: Path) -> PreparedCorpus:
         """Open the folder that `prepare_corpus` made."""
-        return _open(Path(folder))
-
-    def __reduce__(self) -> tuple[Any, tuple[Path]]:
-        return _open, (self.folder,)
+        try:
+            return _open_files(folder)
+        except (ElmoError, KeyError, TypeError, ValueError, OSError) as error:
+            problem = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise FormatError(
+                f"{folder}: is not a complete prepared corpus ({problem}); "
+                "delete the folder to prepare again"
+            ) from error
 
     def word(self, number: int) -> str:
         """The word of an id; the border's is empty."""
-        if not 0 <= number <= self.types:
-            raise InputError(f"{self.folder}: has no word {number}; ids are 0 to {self.types}")
         return self._bytes_of(number).decode()
 
     def id_of(self, word: str) -> int | None:
@@ -153,7 +149,6 @@ class PreparedCorpus:
 
     def character_ids(self, ids: NDArray[np.integer], max_characters: int) -> NDArray[np.int16]:
         """Spell the words of ids (words) as (words, max_characters), as `character_ids` does."""
-        check_size("max_characters", max_characters, least=3)
         starts = self._offsets[ids]
         lengths = np.minimum(self._offsets[ids + 1] - starts, max_characters - 2)[:, None]
         columns = np.arange(max_characters - 2)
@@ -172,11 +167,7 @@ class PreparedCorpus:
 
     def words_longer_than(self, most: int) -> int:
         """How many of the text's words, each occurrence counted, have more bytes than so many."""
-        return sum(
-            int(self.counts[first:last][np.diff(self._offsets[first : last + 1]) > most].sum())
-            for first in range(1, self.types + 1, WORDS_AT_ONCE)
-            for last in [min(first + WORDS_AT_ONCE, self.types + 1)]
-        )
+        return int(self.counts[1:][np.diff(self._offsets)[1:] > most].sum())
 
     def target_ids(self, vocabulary: Vocabulary) -> NDArray[np.int32]:
         """The id in a vocabulary of each word (types + 1), that of `<UNK>` for words outside it.
@@ -193,42 +184,34 @@ class PreparedCorpus:
         return targets
 
     def blocks(self, words: int) -> NDArray[np.int64]:
-        """Cut every shard into blocks of whole sentences: (blocks, 2) positions of two borders.
+        """Cut every shard into blocks of complete sentences: (blocks, 2) positions of borders.
 
         `tokens[start : end + 1]` begins and ends with a border, which neighbours share. A block is
         of `words` tokens at most, one border counted with each sentence; a longer sentence is a
         block alone.
         """
-        check_size("words", words)
+        borders = self._borders()
         blocks: list[tuple[int, int]] = []
-        for first, last in pairwise(self.shards.tolist()):
-            start = end = first  # of the block that grows: `end` is the last border known to fit
-            for borders in self._borders(first + 1, last + 1):
-                while len(borders) and borders[-1] > start + words:
-                    beyond = int(np.searchsorted(borders, start + words, "right"))
-                    end = int(borders[beyond - 1]) if beyond else end
-                    end = int(borders[beyond]) if end == start else end
-                    blocks.append((start, end))
-                    start = end
-                end = int(borders[-1]) if len(borders) else end
-            if end > start:
+        for start, last in pairwise(self.shards.tolist()):
+            while start < last:
+                beyond = int(np.searchsorted(borders, start + words, "right"))
+                end = min(last, int(borders[beyond - 1]))
+                end = int(borders[beyond]) if end == start else end
                 blocks.append((start, end))
+                start = end
         return np.array(blocks, np.int64).reshape(-1, 2)
 
     def sentence_bounds(self) -> NDArray[np.int64]:
         """The borders around every sentence (sentences, 2), as positions in the tokens."""
-        borders = np.empty(self.sentences + 1, np.int64)
-        filled = 0
-        for found in self._borders(0, len(self.tokens)):
-            borders[filled : filled + len(found)] = found
-            filled += len(found)
-        return np.lib.stride_tricks.sliding_window_view(borders, 2)
+        return np.lib.stride_tricks.sliding_window_view(self._borders(), 2)
 
-    def _borders(self, start: int, end: int) -> Iterator[NDArray[np.int64]]:
-        """The positions of borders from `start` to before `end`, part by part."""
-        for first in range(start, end, TOKENS_AT_ONCE):
-            part = self.tokens[first : min(first + TOKENS_AT_ONCE, end)]
-            yield first + np.flatnonzero(part == BORDER)
+    def _borders(self) -> NDArray[np.int64]:
+        """The positions (sentences + 1) of all borders."""
+        borders = [
+            first + np.flatnonzero(self.tokens[first : first + TOKENS_AT_ONCE] == BORDER)
+            for first in range(0, len(self.tokens), TOKENS_AT_ONCE)
+        ]
+        return np.concatenate(borders)
 
     @cached_property
     def _literal_markers(self) -> dict[int, int]:
@@ -240,23 +223,12 @@ class PreparedCorpus:
         return self._lexicon[self._offsets[number] : self._offsets[number + 1]].tobytes()
 
 
-def _open(folder: Path) -> PreparedCorpus:
-    try:
-        return _open_files(folder)
-    except (ElmoError, KeyError, TypeError, ValueError, OSError) as error:
-        problem = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise FormatError(
-            f"{folder}: is not a whole prepared corpus ({problem}); "
-            "delete the folder to prepare again"
-        ) from error
-
-
 def _open_files(folder: Path) -> PreparedCorpus:
     description = read_object(folder / DESCRIPTION)
     if (description["format"], description["version"]) != (FORMAT, VERSION):
         raise FormatError(f"{DESCRIPTION} is of another format or version")
     sentences, words, types = (int(description[name]) for name in ("sentences", "words", "types"))
-    offsets = _mapped(folder / OFFSETS, OFFSET, types + 2)
+    offsets = _mapped(folder / OFFSETS, NUMBER, types + 2)
     return PreparedCorpus(
         folder=folder,
         key=description["key"],
@@ -265,8 +237,8 @@ def _open_files(folder: Path) -> PreparedCorpus:
         words_in_all=words,
         types=types,
         tokens=_mapped(folder / TOKENS, TOKEN, words + sentences + 1),
-        counts=_mapped(folder / COUNTS, COUNT, types + 1),
-        shards=_mapped(folder / SHARDS, POSITION, len(description["files"]) + 1),
+        counts=_mapped(folder / COUNTS, NUMBER, types + 1),
+        shards=_mapped(folder / SHARDS, NUMBER, len(description["files"]) + 1),
         _lexicon=_mapped(folder / LEXICON, np.dtype(np.uint8), int(offsets[-1])),
         _offsets=offsets,
     )

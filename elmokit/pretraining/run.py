@@ -1,10 +1,9 @@
-"""A whole run: text to a trained model folder."""
+"""Pretraining and fine-tuning runs: text to a trained model folder."""
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -18,9 +17,9 @@ from elmokit.config import CharacterEncoderConfig, EncoderConfig, WordEncoderCon
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.find import MODEL_OF_RUN
 from elmokit.formats.native import SavedModel, is_native, model_card, read_model, write_model
-from elmokit.inference.language_model import LanguageModel, check_vocabulary
+from elmokit.inference.language_model import check_vocabulary
 from elmokit.inference.predictions import Perplexity
-from elmokit.inference.token_vectors import check_device
+from elmokit.io.files import disk_errors, remove_folder
 from elmokit.io.text_files import find_files
 from elmokit.jobs.checkpoints import (
     Checkpoint,
@@ -29,11 +28,12 @@ from elmokit.jobs.checkpoints import (
     interrupted,
     newest_of_run,
 )
-from elmokit.jobs.metrics import METRICS, draw_curves, read_metrics
+from elmokit.jobs.metrics import METRICS, TENSORBOARD, draw_curves, read_metrics
+from elmokit.jobs.progress import Observer
 from elmokit.jobs.run_folder import RunFolder
 from elmokit.model.bilm import BiLM
 from elmokit.model.word_encoder import WordEncoder
-from elmokit.pretraining.batches import BatchReader, SentenceReader, StreamReader, WordReader
+from elmokit.pretraining.batches import SentenceReader, StreamReader, WordReader
 from elmokit.pretraining.config import (
     MAY_CHANGE,
     CorpusConfig,
@@ -43,30 +43,31 @@ from elmokit.pretraining.config import (
 )
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.pretraining.report import Report
-from elmokit.pretraining.trainer import Group, Trainer, final_weights, join_group, will_lead
+from elmokit.pretraining.trainer import Group, HeldOut, Trainer, join_group
 from elmokit.pretraining.vocabulary import build_vocabulary, check_falling
 from elmokit.static.files import read_word_vectors
-from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
 
 def training_card(
-    saved: SavedModel,
-    config: PretrainConfig,
-    checkpoint: Checkpoint,
-    perplexity: Perplexity | None,
+    saved: SavedModel, config: PretrainConfig, checkpoint: Checkpoint, perplexity: Perplexity | None
 ) -> str:
     """The model's own card, followed by its history."""
     progress = checkpoint.values["progress"]
     training = config.training
+    batch = f"{training.rows} streams of {training.unroll} words"
+    if training.mode == "sentence":
+        batch = f"{training.rows} sentences"
+    loss = "adaptive softmax" if config.model.get("softmax_cutoffs") else "full softmax"
+    if training.samples:
+        loss = f"sampled softmax, {training.samples:,} candidates"
     rows = {
         "steps": f"{checkpoint.step:,}",
         "words read": f"{progress['words']:,}",
         "hours": f"{progress['seconds'] / 3600:,.2f}",
         "optimiser": f"{training.optimiser}, learning rate {training.learning_rate:g}",
-        "batch": _batch(training),
-        "loss": _loss(config),
+        "batch": batch,
+        "loss": loss,
         "dropout": f"{training.dropout:g}",
         "held-out text": "none" if perplexity is None else perplexity.describe(),
     }
@@ -74,20 +75,8 @@ def training_card(
     return f"{model_card(saved)}\n## Training\n\n| | |\n|---|---|\n{table}\n"
 
 
-def _batch(training: TrainingConfig) -> str:
-    if training.mode == "sentence":
-        return f"{training.rows} sentences"
-    return f"{training.rows} streams of {training.unroll} words"
-
-
-def _loss(config: PretrainConfig) -> str:
-    if config.training.samples:
-        return f"sampled softmax, {config.training.samples:,} candidates"
-    return "adaptive softmax" if config.model.get("softmax_cutoffs") else "full softmax"
-
-
-def start_from_vectors(bilm: BiLM, vocabulary: Vocabulary, path: str) -> int:
-    """Put the vectors of a text file in the place of random ones; give how many it had."""
+def start_from_vectors(bilm: BiLM, vocabulary: Vocabulary, path: str) -> None:
+    """Put the vectors of a text file in the place of random ones."""
     assert isinstance(bilm.encoder, WordEncoder)  # the config was checked
     found = read_word_vectors(path, wanted=set(vocabulary.words))
     size = bilm.config.token_size
@@ -102,10 +91,9 @@ def start_from_vectors(bilm: BiLM, vocabulary: Vocabulary, path: str) -> int:
     rows = torch.tensor([vocabulary.id_of(word) + 1 for word in found.words])
     with torch.no_grad():
         bilm.encoder.words.weight[rows] = torch.from_numpy(found.vectors)
-    return len(found.words)
 
 
-CURVES = "curves.png"
+CHECKPOINTS, CURVES = "checkpoints", "curves.png"
 
 
 class Result(NamedTuple):
@@ -115,7 +103,7 @@ class Result(NamedTuple):
     steps: int
     words: int
     seconds: float
-    perplexity: Perplexity | None  # held out, of the model that was kept
+    perplexity: Perplexity | None  # held out, of the model that was written
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -137,10 +125,11 @@ def pretrain(
     config: PretrainConfig,
     *,
     resume: bool = False,
+    force: bool = False,
     initial: SavedModel | None = None,
     device: str | torch.device | None = None,
     processes: int | None = None,
-    report: Report | None = None,
+    observer: Observer | None = None,
 ) -> Result | None:
     """Train a bidirectional language model, and write it as a model folder.
 
@@ -148,96 +137,107 @@ def pretrain(
 
     Args:
         config: The run; `config.output` is its folder.
-        resume: Go on from the newest checkpoint there.
+        resume: From the newest checkpoint there.
+        force: Replace a run that the folder holds.
         initial: A model to start from, with its vocabulary; None for random weights.
         device: Where to compute; under `torchrun`, each process's own device if None.
         processes: How many prepare the text; None for as many as there are CPUs.
-        report: Who is told how far it is.
+        observer: Told how far it is.
     """
     if config.output is None:
         raise InputError("the run has no folder; name one: output in the TOML file, or --output")
     folder = Path(config.output)
-    check_folder(folder, resume)
-    report = report or Report()
+    check_folder(folder, resume=resume, force=force)
     with join_group(device) as group, torch.random.fork_rng(devices=[]):
-        corpus = read_corpus(config.corpus.train, config.corpus, processes, group, report)
+        observer = observer if observer is not None and group.leads else Observer()
+        corpus = read_corpus(config.corpus, processes, observer)
         vocabulary = choose_vocabulary(config, corpus, initial)
         bilm = make_model(config, vocabulary, initial).to(group.device)
         check_vocabulary(bilm.config, vocabulary)  # what is trained must be readable afterwards
-        words = WordReader.of(corpus, vocabulary, bilm.config.encoder)
-        if group.leads:
-            note_cut_words(corpus, bilm.config.encoder, report)
-        held_out = HeldOut.read(config.corpus, vocabulary)
-        trainer = Trainer(
-            bilm,
-            make_reader(words, config, group),
-            config,
-            folder,
-            group,
-            held_out.perplexity if held_out else None,
-            identity_of(config, corpus, vocabulary, held_out),
-            report,
-        )
+        trainer = make_trainer(bilm, corpus, vocabulary, config, group, observer)
         with RunFolder(folder).claimed() if group.leads else nullcontext():
             if resume:
-                resume_from_checkpoint(trainer)
+                trainer.restore(newest_of_run(trainer.checkpoints, trainer.identity, MAY_CHANGE))
+                observer.note(f"resumed at step {trainer.progress.step:,}")
             elif group.leads:
+                if force:
+                    # Not before everything that may be wrong with the new run has been read.
+                    remove_run(folder)
                 # A run that was killed before its first checkpoint may have left lines.
                 trainer.metrics.resume(0)
             check_agreement(trainer)
-            return run(trainer, vocabulary, held_out, folder)
+            try:
+                trainer.train()
+                return finish(trainer, vocabulary) if group.leads else None
+            except KeyboardInterrupt:
+                raise interrupted(trainer.checkpoints) from None
 
 
-def run(
-    trainer: Trainer, vocabulary: Vocabulary, held_out: HeldOut | None, folder: Path
-) -> Result | None:
-    """Train and write the model; an interruption says what is saved."""
-    try:
-        trainer.train()
-        return finish(trainer, vocabulary, held_out, folder)
-    except KeyboardInterrupt:
-        raise interrupted(trainer.checkpoints) from None
-
-
-def check_folder(folder: Path, resume: bool) -> None:
-    """Refuse to mix a new run with an old one, and to resume what is not there."""
-    there = bool(Checkpoints(folder / "checkpoints").steps())
-    if there and not resume:
-        raise InputError(
-            f"{folder}: already holds a run; continue with --resume, or choose another --output"
-        )
-    if resume and not there:
-        raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")
-    if not resume and (is_native(folder) or (folder / MODEL_OF_RUN).exists()):
-        raise InputError(f"{folder}: already holds a model; choose another --output")
-
-
-def read_corpus(
-    patterns: Sequence[str],
-    corpus: CorpusConfig,
-    processes: int | None,
+def make_trainer(
+    bilm: BiLM,
+    corpus: PreparedCorpus,
+    vocabulary: Vocabulary,
+    config: PretrainConfig,
     group: Group,
-    report: Report,
-) -> PreparedCorpus:
-    """Prepare text, or find it prepared."""
-    if not patterns:
-        raise InputError("there is no text to train on; name some: corpus.train, or --train")
-    prepared = prepare_corpus(
-        find_files(patterns),
-        corpus.text,
-        processes=processes,
-        progress=report.preparing if group.leads else None,
-    )
-    if group.leads:
-        report.note(
-            f"text: {prepared.words_in_all:,} words, {prepared.types:,} different ones, "
-            f"in {prepared.sentences:,} sentences"
+    observer: Observer,
+) -> Trainer:
+    """The trainer of a model on this process's rows of a text."""
+    words = WordReader(corpus, vocabulary, bilm.config.encoder)
+    note_cut_words(corpus, bilm.config.encoder, observer)
+    held_out = HeldOut.read(config.corpus, vocabulary)
+    identity = identity_of(config, corpus, vocabulary, held_out)
+    kind = StreamReader if config.training.mode == "stream" else SentenceReader
+    reader = kind(words, config, (group.rank, group.size))
+    return Trainer(bilm, reader, config, group, held_out, identity, observer)
+
+
+def check_folder(folder: Path, *, resume: bool, force: bool) -> None:
+    """Raise where a new run would be mixed with an old one, or there is none to resume."""
+    if resume and force:
+        raise InputError("resume continues with a run, and force replaces it; give one of them")
+    checkpoints = Checkpoints(folder / CHECKPOINTS)
+    saved = bool(checkpoints.steps())
+    model = folder / MODEL_OF_RUN
+    if resume and not saved:
+        raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")
+    of_a_task = "kind" in checkpoints.settings()  # they have theirs under the same name
+    is_other = is_native(folder) or (model.exists() and not is_native(model)) or of_a_task
+    if not resume and (is_other or checkpoints.folder.is_file()):
+        raise InputError(
+            f"{folder}: already holds files that are not of a run; choose another --output"
         )
+    if (saved or model.exists()) and not resume and not force:
+        raise InputError(
+            f"{folder}: already holds a run; continue with --resume, replace it with --force, or "
+            "choose another --output"
+        )
+
+
+def remove_run(folder: Path) -> None:
+    """Remove what an earlier run wrote, and nothing else; cut short, it can be done again."""
+    with disk_errors(folder, "removed"):
+        for name in (CHECKPOINTS, MODEL_OF_RUN):
+            if (folder / name).exists():
+                remove_folder(folder / name)
+        for path in (folder / CURVES, *(folder / TENSORBOARD).glob("events.out.tfevents.*")):
+            path.unlink(missing_ok=True)
+
+
+def read_corpus(corpus: CorpusConfig, processes: int | None, observer: Observer) -> PreparedCorpus:
+    """Prepare the text to train on, or find it prepared."""
+    if not corpus.train:
+        raise InputError("there is no text to train on; name some: corpus.train, or --train")
+    files = find_files(corpus.train)
+    prepared = prepare_corpus(files, corpus.text, processes=processes, observer=observer)
+    observer.note(
+        f"text: {prepared.words_in_all:,} words, {prepared.types:,} different ones, "
+        f"in {prepared.sentences:,} sentences"
+    )
     return prepared
 
 
 def check_agreement(trainer: Trainer) -> None:
-    """Refuse to train another run than the leading process does."""
+    """Raise where this process would train another run than the leading one."""
     agreed = fingerprint({**trainer.identity, "step": trainer.progress.step})
     digits = float(int(agreed[:12], 16))  # as many as a float holds
     if trainer.group.any(trainer.group.from_leader(digits) != digits):
@@ -247,13 +247,13 @@ def check_agreement(trainer: Trainer) -> None:
         )
 
 
-def note_cut_words(corpus: PreparedCorpus, encoder: EncoderConfig, report: Report) -> None:
+def note_cut_words(corpus: PreparedCorpus, encoder: EncoderConfig, observer: Observer) -> None:
     """Tell of words that are longer than the model reads."""
     if not isinstance(encoder, CharacterEncoderConfig):
         return
     most = encoder.max_characters - 2
     if cut := corpus.words_longer_than(most):
-        report.note(
+        observer.note(
             f"{cut:,} of {corpus.words_in_all:,} words have more than {most} bytes and are cut; "
             "model.encoder.max_characters reads more"
         )
@@ -264,31 +264,31 @@ def choose_vocabulary(
 ) -> Vocabulary:
     """The words to predict: a model's own, those of a file, or the text's most frequent ones."""
     if initial is not None:
-        if initial.vocabulary is None:
-            raise InputError("the model to start from has no vocabulary, so it cannot be trained")
-        return initial.vocabulary
+        return check_vocabulary(initial.config, initial.vocabulary)
     name = config.corpus.vocabulary
     if name is None:
         return build_vocabulary(
             corpus, max_size=config.corpus.vocabulary_size, min_count=config.corpus.min_count
         )
     vocabulary = read_vocabulary(name)
-    if config.needs_sorted_words:
+    if config.training.samples or config.model.get("softmax_cutoffs"):
         check_falling(vocabulary, corpus, name)
     return vocabulary
 
 
 def make_model(config: PretrainConfig, vocabulary: Vocabulary, initial: SavedModel | None) -> BiLM:
     """A model to train: random by the run's seed, or a copy of the initial one."""
+    training = config.training
     if initial is not None:
-        return copy_of(initial, config)
-    torch.manual_seed(config.training.seed)
-    bilm = BiLM(config.model_config(len(vocabulary)))
-    if config.training.unigram_bias and bilm.softmax is not None:
-        bilm.softmax.expect(unigram_probabilities(vocabulary))
-    if config.training.word_vectors is not None:
-        start_from_vectors(bilm, vocabulary, config.training.word_vectors)
-    if config.training.freeze_word_vectors:
+        bilm = copy_of(initial, config)
+    else:
+        torch.manual_seed(training.seed)
+        bilm = BiLM(config.model_config(len(vocabulary)))
+        if training.unigram_bias and bilm.softmax is not None:
+            bilm.softmax.expect(unigram_probabilities(vocabulary))
+        if training.word_vectors is not None:
+            start_from_vectors(bilm, vocabulary, training.word_vectors)
+    if training.freeze_word_vectors:
         bilm.encoder.requires_grad_(False)
     return bilm
 
@@ -299,10 +299,7 @@ def copy_of(initial: SavedModel, config: PretrainConfig) -> BiLM:
         if getattr(config.training, name):
             raise InputError(f"training.{name} is for a new model, not for one that is trained on")
     weights = {name: value.clone() for name, value in initial.weights.items()}
-    bilm = BiLM.from_weights(initial.config, weights).requires_grad_()
-    if config.training.freeze_word_vectors:
-        bilm.encoder.requires_grad_(False)
-    return bilm
+    return BiLM.from_weights(initial.config, weights).requires_grad_()
 
 
 def unigram_probabilities(vocabulary: Vocabulary) -> torch.Tensor:
@@ -316,42 +313,8 @@ def unigram_probabilities(vocabulary: Vocabulary) -> torch.Tensor:
     return (counts / counts.sum()).float()
 
 
-def make_reader(words: WordReader, config: PretrainConfig, group: Group) -> BatchReader:
-    """Batches of this process's rows."""
-    kind = StreamReader if config.training.mode == "stream" else SentenceReader
-    return kind(words, config, (group.rank, group.size))
-
-
-class HeldOut(NamedTuple):
-    """Text that is not trained on, and how it is read."""
-
-    sentences: list[list[str]]
-    vocabulary: Vocabulary
-    tokenizer: str
-
-    @classmethod
-    def read(
-        cls, corpus: CorpusConfig, vocabulary: Vocabulary, most: int | None = None
-    ) -> HeldOut | None:
-        """Read the held-out files, if any; no more than so many sentences."""
-        if not corpus.valid:
-            return None
-        sentences = list(islice(read_sentences(find_files(corpus.valid), corpus.text), most))
-        if not sentences:
-            raise InputError(f"{', '.join(corpus.valid)}: the held-out text has no words")
-        return cls(sentences, vocabulary, corpus.tokenizer)
-
-    def perplexity(self, bilm: BiLM) -> Perplexity:
-        """Full-softmax perplexity of the held-out text, each sentence read from zeros."""
-        model = LanguageModel(bilm, self.vocabulary, tokenizer=self.tokenizer)
-        return model.perplexity(self.sentences)
-
-
 def identity_of(
-    config: PretrainConfig,
-    corpus: PreparedCorpus,
-    vocabulary: Vocabulary,
-    held_out: HeldOut | None,
+    config: PretrainConfig, corpus: PreparedCorpus, vocabulary: Vocabulary, held_out: HeldOut | None
 ) -> dict[str, Any]:
     """What a resumed run must have in common with the one that it resumes."""
     settings = config.to_dict()
@@ -367,33 +330,23 @@ def identity_of(
     }
 
 
-def resume_from_checkpoint(trainer: Trainer) -> None:
-    """Restore the newest checkpoint, if it is of this run."""
-    checkpoint = newest_of_run(trainer.checkpoints, trainer.identity, MAY_CHANGE)
-    trainer.restore(checkpoint)
-    trainer.note(f"resumed at step {checkpoint.step:,}")
-
-
-def finish(
-    trainer: Trainer, vocabulary: Vocabulary, held_out: HeldOut | None, folder: Path
-) -> Result | None:
+def finish(trainer: Trainer, vocabulary: Vocabulary) -> Result:
     """Write the best model, or the last one where there is no held-out text."""
-    if not trainer.group.leads:
-        return None
-    progress = trainer.progress
-    result = Result(folder / MODEL_OF_RUN, progress.step, progress.words, progress.seconds, None)
+    progress, folder, perplexity = trainer.progress, trainer.folder, None
     checkpoint = best_or_newest(trainer.checkpoints)
-    weights = final_weights(checkpoint, averaged=trainer.average is not None)
+    weights = trainer.final_weights(checkpoint)
     bilm = BiLM.from_weights(trainer.bilm.config, weights).to(trainer.group.device)
-    if held_out is not None:
+    if trainer.held_out is not None:
         # Measured by another process, if this one has resumed the run behind its best step.
         known = trainer.measured.get(checkpoint.step)
-        result = result._replace(perplexity=known or held_out.perplexity(bilm))
+        perplexity = known or trainer.held_out.perplexity(bilm, trainer.observer)
     saved = SavedModel(bilm.config, bilm.state_dict(), trainer.config.corpus.tokenizer, vocabulary)
-    card = training_card(saved, trainer.config, checkpoint, result.perplexity)
-    write_model(result.model, saved._replace(card=card), force=True)
+    card = training_card(saved, trainer.config, checkpoint, perplexity)
+    write_model(folder / MODEL_OF_RUN, saved._replace(card=card), force=True)
     draw(folder, trainer)
-    return result
+    return Result(
+        folder / MODEL_OF_RUN, progress.step, progress.words, progress.seconds, perplexity
+    )
 
 
 def best_or_newest(checkpoints: Checkpoints) -> Checkpoint:
@@ -413,7 +366,7 @@ def draw(folder: Path, trainer: Trainer) -> None:
     try:
         draw_curves(read_metrics(folder / METRICS), folder / CURVES, title=folder.name)
     except InputError as error:
-        trainer.note(f"no curves are drawn: {error}")
+        trainer.observer.note(f"no curves are drawn: {error}")
 
 
 RECIPE: dict[str, Any] = {
@@ -487,109 +440,85 @@ def finetune(
     *,
     new_words: int = 0,
     resume: bool = False,
+    force: bool = False,
     device: str | torch.device | None = None,
     processes: int | None = None,
-    report: Report | None = None,
+    observer: Observer | None = None,
 ) -> Finetuned | None:
     """Train a model on, and measure what it has gained; the leading process tells.
 
-    Args:
-        saved: The model, with its softmax and vocabulary.
-        config: The run, see `finetuning_run`.
-        new_words: How many words to add to the vocabulary: the text's most frequent new ones.
-        resume: Go on from the newest checkpoint of the run.
-        device: Where to compute.
-        processes: How many prepare the text.
-        report: Who is told how far it is.
+    `config` is the run that `finetuning_run` makes, `new_words` how many of the text's most
+    frequent new words to add to the vocabulary; the rest is as in `pretrain`.
     """
-    if saved.config.softmax_words is None or saved.vocabulary is None:
-        raise InputError(
-            "this model has no softmax or no vocabulary, so it cannot be trained on; "
-            "use a model folder of elmo pretrain"
-        )
-    report = report if report is not None and will_lead() else Report()
-    corpus = read_corpus(config.corpus.train, config.corpus, processes, Group(), report)
-    if new_words:
-        saved = with_words(saved, unseen_words(corpus, saved.vocabulary, new_words))
-    config = replace(config, training=fitting_rows(config, corpus))
-    measured = text_to_measure(config.corpus, saved)
-    before = perplexity_of(saved, measured, device) if will_lead() else None
-    if before is not None:
-        report.note(f"before: {before.describe()}")
-    result = pretrain(
-        config,
-        initial=saved,
-        resume=resume,
-        device=device,
-        processes=processes,
-        report=report,
-    )
-    if result is None or before is None:
-        return None
-    after = result.perplexity or perplexity_of(read_model(result.model), measured, device)
-    return Finetuned(result, before, after, bool(config.corpus.valid))
+    advice = "use a model folder of elmo pretrain"
+    vocabulary = check_vocabulary(saved.config, saved.vocabulary, advice=advice)
+    with join_group(device) as group:
+        observer = observer if observer is not None and group.leads else Observer()
+        corpus = read_corpus(config.corpus, processes, observer)
+        if new_words:
+            vocabulary = with_new_words(vocabulary, corpus, new_words)
+            saved = with_vocabulary(saved, vocabulary)
+        config = replace(config, training=fitting_rows(config, corpus, group))
+        measured = HeldOut.read(config.corpus, vocabulary, in_training=SENTENCES_MEASURED)
+        assert measured is not None  # there is training text
+        if group.leads:
+            before = perplexity_of(saved, measured, group, observer)
+            observer.note(f"before: {before.describe()}")
+        settings: dict[str, Any] = {"device": device, "processes": processes, "observer": observer}
+        result = pretrain(config, initial=saved, resume=resume, force=force, **settings)
+        if result is None:
+            return None
+        trained = read_model(result.model)
+        after = result.perplexity or perplexity_of(trained, measured, group, observer)
+        return Finetuned(result, before, after, bool(config.corpus.valid))
 
 
-def text_to_measure(corpus: CorpusConfig, saved: SavedModel) -> HeldOut:
-    """The held-out text; in its absence, the beginning of the training text."""
-    assert saved.vocabulary is not None  # checked before
-    files = corpus.valid or corpus.train
-    most = None if corpus.valid else SENTENCES_MEASURED
-    held_out = HeldOut.read(replace(corpus, valid=files), saved.vocabulary, most)
-    assert held_out is not None  # there are files
-    return held_out
-
-
-def perplexity_of(
-    saved: SavedModel, text: HeldOut, device: str | torch.device | None
-) -> Perplexity:
+def perplexity_of(saved: SavedModel, text: HeldOut, group: Group, observer: Observer) -> Perplexity:
     """What a model makes of a text."""
     bilm = BiLM.from_weights(saved.config, saved.weights)
-    return text.perplexity(bilm.to(check_device(device or "cpu")))
+    return text.perplexity(bilm.to(group.device), observer)
 
 
-def fitting_rows(config: PretrainConfig, corpus: PreparedCorpus) -> TrainingConfig:
+def fitting_rows(config: PretrainConfig, corpus: PreparedCorpus, group: Group) -> TrainingConfig:
     """Fewer rows where the text is too short for as many, in steps that can be shared."""
     training = config.training
-    unit = training.accumulate * int(os.environ.get("WORLD_SIZE", 1))
+    unit = training.accumulate * group.size
     targets = corpus.words_in_all + corpus.sentences
     fitting = min(corpus.sentences // SENTENCES_PER_ROW, targets // (2 * training.unroll))
     rows = max(unit, min(training.rows, fitting) // unit * unit)
     return replace(training, rows=rows)
 
 
-def unseen_words(corpus: PreparedCorpus, vocabulary: Vocabulary, most: int) -> dict[str, int]:
-    """The most frequent words of a text that a vocabulary does not have, with their counts."""
+def with_new_words(vocabulary: Vocabulary, corpus: PreparedCorpus, most: int) -> Vocabulary:
+    """A vocabulary, and behind it the most frequent words of a text that it does not have."""
+    if vocabulary.unknown_id is None:
+        raise InputError("the model's vocabulary has no <UNK>, so it cannot be extended")
     found = build_vocabulary(corpus)
     assert found.counts is not None
     counted = zip(found.words, found.counts, strict=True)
-    return dict(islice((pair for pair in counted if pair[0] not in vocabulary), most))
+    new = dict(islice((pair for pair in counted if pair[0] not in vocabulary), most))
+    counts = None if vocabulary.counts is None else [*vocabulary.counts, *new.values()]
+    return Vocabulary([*vocabulary.words, *new], counts)
 
 
-def with_words(saved: SavedModel, words: Mapping[str, int]) -> SavedModel:
-    """The same model with more words to predict.
+def with_vocabulary(saved: SavedModel, vocabulary: Vocabulary) -> SavedModel:
+    """The same model with more words to predict, those at the end of a vocabulary.
 
     Each starts as `<UNK>` does, or with an adaptive softmax as an average word of its last cluster.
     """
-    assert saved.vocabulary is not None
-    counts = saved.vocabulary.counts
-    vocabulary = Vocabulary(
-        [*saved.vocabulary.words, *words], None if counts is None else [*counts, *words.values()]
-    )
-    unknown = vocabulary.unknown_id
-    if unknown is None:
-        raise InputError("the model's vocabulary has no <UNK>, so it cannot be extended")
     weights, encoder = dict(saved.weights), saved.config.encoder
+    unknown = vocabulary.unknown_id or 0
+    new = len(vocabulary) - (saved.config.softmax_words or 0)
     # The words of an adaptive softmax go to its last cluster, which is of the rarest ones.
     clusters = len(saved.config.softmax_cutoffs)
     name = f"softmax.clusters.{clusters - 1}.softmax" if clusters else "softmax"
     for part in ("weight", "bias"):
         rows = weights[f"{name}.{part}"]
         start = rows.mean(0, keepdim=True) if clusters else rows[unknown, None]
-        weights[f"{name}.{part}"] = with_rows(rows, start, len(words))
+        weights[f"{name}.{part}"] = with_rows(rows, start, new)
     if isinstance(encoder, WordEncoderConfig):
         table = weights["encoder.words.weight"]
-        weights["encoder.words.weight"] = with_rows(table, table[unknown + 1, None], len(words))
+        weights["encoder.words.weight"] = with_rows(table, table[unknown + 1, None], new)
         encoder = replace(encoder, words=len(vocabulary))
     config = replace(saved.config, softmax_words=len(vocabulary), encoder=encoder)
     return saved._replace(config=config, weights=weights, vocabulary=vocabulary)

@@ -1,13 +1,15 @@
-"""The loop: batches in, better weights out, exact after any interruption."""
+"""Trainer: the loop of pretraining over batches, exact after any interruption."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from itertools import islice
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +18,12 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from elmokit.errors import DivergedError, StoppedError
+from elmokit.errors import DivergedError, InputError, StoppedError
+from elmokit.inference.language_model import LanguageModel
 from elmokit.inference.predictions import Perplexity
 from elmokit.inference.token_vectors import check_device
+from elmokit.io.fetch import Progress
+from elmokit.io.text_files import find_files
 from elmokit.jobs.checkpoints import (
     Checkpoint,
     Checkpoints,
@@ -28,19 +33,21 @@ from elmokit.jobs.checkpoints import (
     restore_optimiser,
 )
 from elmokit.jobs.metrics import MetricsLog
+from elmokit.jobs.progress import Observer
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.lstm import LSTMState
 from elmokit.pretraining.batches import Batch, BatchReader
-from elmokit.pretraining.config import PretrainConfig
+from elmokit.pretraining.config import CorpusConfig, PretrainConfig
 from elmokit.pretraining.objective import (
     AveragedWeights,
     Objective,
     learning_rate,
+    load_weights,
     make_optimiser,
-    set_learning_rate,
 )
-from elmokit.pretraining.report import Report, TrainingReport
 from elmokit.system import StopRequest, prefetch, stop_requests
+from elmokit.text.tokenizer import read_sentences
+from elmokit.text.vocabulary import Vocabulary
 
 
 class TrainingProgress(NamedTuple):
@@ -49,19 +56,11 @@ class TrainingProgress(NamedTuple):
     step: int = 0
     words: int = 0
     seconds: float = 0.0  # of training alone: validation and saving are not counted
+    seconds_validating: float = 0.0
     best: float = math.inf  # held-out perplexity, the mean of both directions
     validations_since_best: int = 0
     validated_step: int = 0
     averaged_steps: int = 0
-
-    def after(self, seconds: float) -> TrainingProgress:
-        """The same, so many seconds later."""
-        return self._replace(seconds=self.seconds + seconds)
-
-    def words_per_second(self, since: TrainingProgress) -> float:
-        """How fast training was since an earlier point."""
-        seconds = self.seconds - since.seconds
-        return (self.words - since.words) / seconds if seconds else 0.0
 
 
 class Sums(NamedTuple):
@@ -70,10 +69,6 @@ class Sums(NamedTuple):
     forward: float = 0.0
     backward: float = 0.0
     targets: float = 0.0
-
-    def add(self, forward: float, backward: float, targets: float) -> Sums:
-        """With another batch."""
-        return Sums(self.forward + forward, self.backward + backward, self.targets + targets)
 
 
 LONGEST_WAIT = timedelta(hours=12)
@@ -99,14 +94,6 @@ class Group(NamedTuple):
         places = [self.device] if self.device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=places)
 
-    def unwrap(self, model: nn.Module) -> nn.Module:
-        """The model that was wrapped; to be called before the group ends.
-
-        The wrapper keeps the group alive. Freed after the group's end, it would wait for the
-        group's threads while these wait for Python, for ever.
-        """
-        return model.module if isinstance(model, DistributedDataParallel) else model
-
     def sum(self, values: Tensor) -> Tensor:
         """Add up the values of all processes."""
         if self.size > 1:
@@ -116,17 +103,11 @@ class Group(NamedTuple):
 
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
-        if self.size == 1:
-            return flag
         return bool(self.sum(torch.tensor(float(flag))))
 
     def from_leader(self, number: float) -> float:
         """The number that the leading process has."""
-        if self.size == 1:
-            return number
-        value = torch.tensor(number, dtype=torch.float64, device=self.device)
-        distributed.broadcast(value, src=0)
-        return float(value)
+        return float(self.sum(torch.tensor(number if self.leads else 0.0, dtype=torch.float64)))
 
     def join_rows(self, rows: Tensor) -> Tensor:
         """The rows (layers, rows, size) of all processes, one after the other."""
@@ -135,11 +116,6 @@ class Group(NamedTuple):
         parts = [torch.empty_like(rows) for _ in range(self.size)]
         distributed.all_gather(parts, rows.contiguous())
         return torch.cat(parts, dim=1)
-
-
-def will_lead() -> bool:
-    """Whether this process will lead the group that it has yet to join."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
@@ -177,18 +153,6 @@ MODEL, AVERAGE, OPTIMISER, STATE = "model.", "average.", "optimiser.", "state."
 """What the names of a checkpoint's tensors begin with."""
 
 
-def final_weights(checkpoint: Checkpoint, averaged: bool) -> dict[str, Tensor]:
-    """The weights that a run gives its user."""
-    return named(checkpoint, AVERAGE if averaged else MODEL)
-
-
-@torch.no_grad()
-def load_weights(bilm: BiLM, weights: dict[str, Tensor]) -> None:
-    """Copy weights into a model, leaving each where the optimiser knows it."""
-    for name, weight in bilm.named_parameters():
-        weight.copy_(weights[name])
-
-
 def joined_states(states: list[BiLMState], group: Group) -> Iterable[tuple[str, Tensor]]:
     """The states of all rows of all processes, part by part."""
     for direction in BiLMState._fields:
@@ -199,39 +163,51 @@ def joined_states(states: list[BiLMState], group: Group) -> Iterable[tuple[str, 
 
 def own_state(tensors: dict[str, Tensor], rows: range, device: torch.device) -> BiLMState:
     """The state of some rows, out of that of all."""
-    return BiLMState(
-        *(
-            LSTMState(
-                *(
-                    tensors[f"{direction}.{part}"][:, rows.start : rows.stop]
-                    .contiguous()
-                    .to(device)
-                    for part in LSTMState._fields
-                )
-            )
-            for direction in BiLMState._fields
+
+    def half(direction: str) -> LSTMState:
+        parts = (tensors[f"{direction}.{part}"] for part in LSTMState._fields)
+        return LSTMState(
+            *(part[:, rows.start : rows.stop].contiguous().to(device) for part in parts)
         )
-    )
+
+    return BiLMState(*map(half, BiLMState._fields))
 
 
-Validate = Callable[[BiLM], Perplexity]
+class HeldOut(NamedTuple):
+    """Text that is not trained on, and how it is read."""
+
+    sentences: list[list[str]]
+    vocabulary: Vocabulary
+    tokenizer: str
+
+    @classmethod
+    def read(
+        cls, corpus: CorpusConfig, vocabulary: Vocabulary, in_training: int = 0
+    ) -> HeldOut | None:
+        """Read the held-out text; without any, so many sentences of the training text."""
+        names, most = (corpus.valid, None) if corpus.valid else (corpus.train, in_training)
+        if most == 0:
+            return None
+        sentences = list(islice(read_sentences(find_files(names), corpus.text), most))
+        if not sentences:
+            raise InputError(f"{', '.join(names)}: the held-out text has no words")
+        return cls(sentences, vocabulary, corpus.tokenizer)
+
+    def perplexity(self, bilm: BiLM, observer: Observer) -> Perplexity:
+        """Full-softmax perplexity of the held-out text, each sentence read from zeros."""
+        model = LanguageModel(bilm, self.vocabulary, tokenizer=self.tokenizer)
+        with observer.stage("reading held-out text", "sentence", len(self.sentences)) as progress:
+            return model.perplexity(self.sentences, progress=progress)
+
 
 MOST_STEPS_UNSAVED = 1000
 """The most that a crash may cost, unless the run says otherwise."""
 
 
 class Trainer:
-    """Trains one model on one process's rows.
+    """Trains one model, in place and on the group's device, on one process's rows.
 
-    Args:
-        bilm: The model, on the group's device. It is trained in place.
-        reader: Makes this process's batches.
-        config: The run.
-        folder: Where checkpoints and metrics go.
-        group: The processes that share the rows.
-        validate: Gives the held-out perplexity; None where there is no held-out text.
-        identity: What else a checkpoint records and a resumed run must agree with.
-        report: Who is told.
+    A checkpoint records the `identity` too, and a resumed run must agree with it.
 
     Attributes:
         measured: Held-out perplexities of this process, by step.
@@ -242,20 +218,21 @@ class Trainer:
         bilm: BiLM,
         reader: BatchReader,
         config: PretrainConfig,
-        folder: Path,
         group: Group,
-        validate: Validate | None,
+        held_out: HeldOut | None,
         identity: dict[str, Any],
-        report: Report,
+        observer: Observer,
     ) -> None:
         self.bilm = bilm
         self.reader = reader
         self.config = config
         self.training = config.training
+        assert config.output is not None
+        self.folder = folder = Path(config.output)
         self.group = group
-        self.validate = validate
+        self.held_out = held_out
         self.identity = identity
-        self.report = report
+        self.observer = observer
         self.checkpoints = Checkpoints(folder / "checkpoints", config.logging.keep)
         self.metrics = MetricsLog(folder, config.logging.tensorboard and group.leads)
         self.steps = self.training.steps or max(
@@ -277,30 +254,37 @@ class Trainer:
 
     def train(self) -> None:
         """Train until the steps are done, patience or time is over, or somebody asks to stop."""
-        with stop_requests() as request, self.metrics:
+        stage = self.observer.stage("training", "step", self.steps, self.progress.step)
+        with stop_requests() as request, self.metrics, stage as advance:
             batches = prefetch(self.reader.batches(self.progress.step))
-            self.objective = self.group.wrap(self.objective)
+            own, self.objective = self.objective, self.group.wrap(self.objective)
             try:
-                self._train(batches, request)
+                self._train(batches, request, advance)
             finally:
                 batches.close()  # type: ignore[attr-defined]
-                self.objective = self.group.unwrap(self.objective)
+                # The wrapper keeps the group alive. Freed after the group's end, it would wait for
+                # the group's threads while these wait for Python, for ever.
+                self.objective = own
 
-    def _train(self, batches: Iterator[list[Batch]], request: StopRequest) -> None:
-        first = last_line = self.progress
+    def _train(
+        self, batches: Iterator[list[Batch]], request: StopRequest, advance: Progress
+    ) -> None:
+        last_line = self.progress
         while self.progress.step < self.steps and not self.over():
             started = time.monotonic()
             self.step(next(batches))
-            self.progress = self.progress.after(time.monotonic() - started)
+            seconds = self.progress.seconds + time.monotonic() - started
+            self.progress = self.progress._replace(seconds=seconds)
             if self.due(self.config.logging.every):
-                self.log(last_line, first)
+                self.log(last_line)
                 last_line = self.progress
-            if self.validate is not None and self.due(self.validate_every):
+            advance(self.progress.step, self.steps)
+            if self.held_out is not None and self.due(self.validate_every):
                 self.validate_now()
             if self.due(self.checkpoint_every):
                 self.save()
             self.stop_if_requested(request)
-        if self.validate is not None and self.progress.validated_step != self.progress.step:
+        if self.held_out is not None and self.progress.validated_step != self.progress.step:
             self.validate_now()  # time was over between two validations
         self.save()
 
@@ -311,7 +295,8 @@ class Trainer:
     def step(self, batch: list[Batch]) -> None:
         """One batch: gradients of all its parts, then one change of the weights."""
         number = self.progress.step
-        set_learning_rate(self.optimiser, learning_rate(self.training, number, self.steps))
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(self.training, number, self.steps)
         self.optimiser.zero_grad(set_to_none=True)
         sums = torch.zeros(2, dtype=torch.float64)
         for part, micro_batch in enumerate(batch):
@@ -319,14 +304,16 @@ class Trainer:
             last = part == len(batch) - 1
             with nullcontext() if last else self.no_sync():
                 sums += self.backward(part, micro_batch)
-        self._gradient_norm = self.clip()
-        if not self.finite(sums):
+        most = math.inf if self.training.clip is None else self.training.clip
+        self._gradient_norm = float(nn.utils.clip_grad_norm_(self.bilm.parameters(), most))
+        wrong = not math.isfinite(self._gradient_norm + float(sums.sum()))
+        if self.group.any(wrong):
             raise DivergedError(self.diverged())
         self.optimiser.step()
         if self.average is not None:
             self.average.update(self.bilm)
         targets = sum(len(micro_batch.forward.targets) for micro_batch in batch)
-        self.sums = self.sums.add(float(sums[0]), float(sums[1]), targets)
+        self.sums = Sums(*map(add, self.sums, (*sums.tolist(), targets)))
         self.progress = self.progress._replace(
             step=number + 1, words=self.progress.words + batch[0].words_in_all
         )
@@ -340,23 +327,13 @@ class Trainer:
         # Processes are averaged afterwards, so each stands for all of them.
         share = self.group.size / batch.tokens_in_all
         scale = self.training.unroll if self.training.scale_loss_by_unroll else 1
-        ((losses.forward + losses.backward) * (0.5 * share * scale)).backward()
-        return torch.stack([loss.detach() for loss in losses]).cpu().double()
-
-    def clip(self) -> float:
-        """Cut the gradients down to the largest norm allowed; give the norm they had."""
-        most = math.inf if self.training.clip is None else self.training.clip
-        return float(nn.utils.clip_grad_norm_(self.bilm.parameters(), most))
-
-    def finite(self, sums: Tensor) -> bool:
-        """Whether losses and gradients are numbers, in every process."""
-        wrong = not (math.isfinite(self._gradient_norm) and bool(sums.isfinite().all()))
-        return not self.group.any(wrong)
+        (losses.sum() * (0.5 * share * scale)).backward()
+        return losses.detach().cpu().double()
 
     def diverged(self) -> str:
         """Say where the last good weights are."""
         saved = self.checkpoints.steps()
-        kept = f"the last checkpoint, of step {saved[-1]:,}, is whole" if saved else "none is saved"
+        kept = f"the last checkpoint, step {saved[-1]:,}, is complete" if saved else "none is saved"
         return (
             f"the loss is not a number at step {self.progress.step + 1:,}; {kept}; "
             "train with a lower training.learning_rate or training.clip"
@@ -376,11 +353,12 @@ class Trainer:
         """Whether patience or time has run out."""
         patience, minutes = self.config.logging.patience, self.training.minutes
         if patience is not None and self.progress.validations_since_best >= patience:
-            self.note(f"stopped early: no better in {patience} validations")
+            self.observer.note(f"stopped early: no better in {patience} validations")
             return True
-        late = minutes is not None and self.progress.seconds >= 60 * minutes
-        if self.training.minutes is not None and self.group.any(late):
-            self.note(f"stopped after {minutes:g} minutes, at step {self.progress.step:,}")
+        taken = self.progress.seconds + self.progress.seconds_validating
+        late = minutes is not None and taken >= 60 * minutes
+        if minutes is not None and self.group.any(late):
+            self.observer.note(f"stopped after {minutes:g} minutes, at step {self.progress.step:,}")
             return True
         return False
 
@@ -394,81 +372,66 @@ class Trainer:
             f"{self.checkpoints.folder}; to resume, run the same command with --resume"
         )
 
-    def note(self, message: str) -> None:
-        """A line for whoever watches, once for all processes."""
-        if self.group.leads:
-            self.report.note(message)
-
-    def log(self, last_line: TrainingProgress, first: TrainingProgress) -> None:
-        """Write one line of metrics, and report it."""
+    def log(self, last_line: TrainingProgress) -> None:
+        """Write one line of metrics, and tell the observer."""
         sums = self.joined_sums()
         self.sums = Sums()
         if not self.group.leads:
             return
-        step, targets = self.progress.step, sums.targets
-        words_per_second = self.progress.words_per_second(last_line)
+        step, seconds = self.progress.step, self.progress.seconds - last_line.seconds
+        words = self.progress.words - last_line.words
         sampled = "sampled_" if self.training.samples else ""
-        epoch = step / self.reader.batches_per_epoch
-        self.metrics.write(
-            step,
-            "train",
-            {
-                "epoch": epoch,
-                "words": self.progress.words,
-                f"{sampled}loss_forward": sums.forward / targets,
-                f"{sampled}loss_backward": sums.backward / targets,
-                "learning_rate": learning_rate(self.training, step - 1, self.steps),
-                "gradient_norm": self._gradient_norm,
-                "words_per_second": words_per_second,
-                "seconds": self.progress.seconds,
-            },
-        )
-        per_step = (self.progress.seconds - first.seconds) / (step - first.step)
-        self.report.training(
-            TrainingReport(
-                step=step,
-                steps=self.steps,
-                epoch=epoch,
-                words=self.progress.words,
-                words_per_second=words_per_second,
-                seconds_left=per_step * (self.steps - step),
-                loss_forward=sums.forward / targets,
-                loss_backward=sums.backward / targets,
-                sampled=bool(sampled),
-            )
-        )
+        shown = {
+            "epoch": step / self.reader.batches_per_epoch,
+            f"{sampled}loss_forward": sums.forward / sums.targets,
+            f"{sampled}loss_backward": sums.backward / sums.targets,
+            "words_per_second": words / seconds if seconds else 0.0,
+        }
+        more = {
+            "words": self.progress.words,
+            "learning_rate": learning_rate(self.training, step - 1, self.steps),
+            "gradient_norm": self._gradient_norm,
+            "seconds": self.progress.seconds,
+        }
+        self.metrics.write(step, "train", shown | more)
+        self.observer.metrics(**shown)
 
     def validate_now(self) -> None:
         """Read the held-out text; save the model if it is the best so far."""
-        assert self.validate is not None
-        mean = math.nan
+        assert self.held_out is not None
+        mean, started = 0.0, time.monotonic()
         if self.group.leads:
             with self.average.applied(self.bilm) if self.average else nullcontext():
-                perplexity = self.validate(self.bilm)
+                perplexity = self.held_out.perplexity(self.bilm, self.observer)
             self.measured[self.progress.step] = perplexity
             mean = perplexity.mean
         mean = self.group.from_leader(mean)
         better = mean < self.progress.best
         self.progress = self.progress._replace(
+            seconds_validating=self.progress.seconds_validating + time.monotonic() - started,
             best=mean if better else self.progress.best,
             validated_step=self.progress.step,
             validations_since_best=0 if better else self.progress.validations_since_best + 1,
         )
         if self.group.leads:
-            self.metrics.write(
-                self.progress.step,
-                "validation",
-                {
-                    "words": self.progress.words,
-                    "perplexity_forward": perplexity.forward,
-                    "perplexity_backward": perplexity.backward,
-                    "perplexity": perplexity.mean,
-                    "seconds": self.progress.seconds,
-                },
-            )
-            self.report.validation(self.progress.step, perplexity, better)
+            self.tell_of_validation(perplexity, better)
         if better:
             self.save(best=True)
+
+    def tell_of_validation(self, perplexity: Perplexity, best: bool) -> None:
+        """Write a line of metrics about the held-out text, and tell the observer."""
+        step, forward, backward, mean = self.progress.step, *perplexity[:3]
+        values = {
+            "perplexity_forward": forward,
+            "perplexity_backward": backward,
+            "perplexity": mean,
+        }
+        more = {"words": self.progress.words, "seconds": self.progress.seconds}
+        self.metrics.write(step, "validation", values | more)
+        found = f"{mean:,.2f} (forward {forward:,.2f}, backward {backward:,.2f})"
+        self.observer.validation(
+            f"step {step:,}: held-out perplexity {found}", best, step=step, **values
+        )
 
     def save(self, best: bool = False) -> None:
         """Write a checkpoint, by the leading process."""
@@ -520,9 +483,11 @@ class Trainer:
 
     def zero_state(self, rows: int) -> BiLMState:
         """Both directions before the first step."""
-        like = next(self.bilm.forward_lstm.parameters())
-        zero = self.bilm.forward_lstm.zero_state(rows, like.detach())
-        return BiLMState(zero, LSTMState(*(part.clone() for part in zero)))
+        return self.bilm.state_of_rows(None, rows, next(self.bilm.parameters()).detach())
+
+    def final_weights(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
+        """The weights of a checkpoint that the user gets."""
+        return named(checkpoint, MODEL if self.average is None else AVERAGE)
 
     def joined_sums(self) -> Sums:
         """The losses of all processes since the last line of metrics."""

@@ -1,33 +1,23 @@
-"""The words of a corpus, counted: the vocabulary of its softmax."""
+"""Vocabulary of a softmax: the words of a corpus, counted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmokit.config import check_size
 from elmokit.errors import InputError
-from elmokit.io.fetch import Progress
-from elmokit.io.files import disk_errors, is_any_of
+from elmokit.io.files import check_new_file, disk_errors
 from elmokit.io.text_files import TextSettings, find_files
+from elmokit.jobs.progress import Observer
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.text.vocabulary import (
-    BEGIN,
-    END,
-    NOT_A_WORD,
-    UNKNOWN,
-    Vocabulary,
-    write_vocabulary,
-)
+from elmokit.text.vocabulary import BEGIN, END, NOT_A_WORD, UNKNOWN, Vocabulary, write_vocabulary
 
 SPECIAL = (BEGIN, END, UNKNOWN)
-TYPES_AT_ONCE = 1 << 20
 
 
 def build_vocabulary(
@@ -36,16 +26,17 @@ def build_vocabulary(
     """The words of a corpus by falling count, after `<S>`, `</S>` and `<UNK>`, with their counts.
 
     Words of the same count are in the order of their bytes. `<UNK>` counts every word left out,
-    and with them special words that stand literally in the text.
-
-    Args:
-        corpus: The text.
-        max_size: The most frequent words, so that the vocabulary has this size at most, special
-            words counted.
-        min_count: Words that come less often are left out.
+    and with them special words that stand literally in the text. With `max_size` the vocabulary is
+    of the most frequent words, and has that size at most, special words counted.
     """
-    _check_limits(max_size, min_count)
-    ids = _most_frequent(corpus, None if max_size is None else max_size - len(SPECIAL), min_count)
+    check_size("min_count", min_count)
+    if max_size is not None:
+        check_size("max_size", max_size, least=len(SPECIAL) + 1)
+    # The last is not a word to whoever reads the file: it would shift the ids of all after it.
+    reserved = [corpus.id_of(word) or 0 for word in (*SPECIAL, NOT_A_WORD)]
+    ids = np.argsort(-corpus.counts, kind="stable")  # those of the same count by rising id
+    ids = ids[(corpus.counts[ids] >= min_count) & ~np.isin(ids, [0, *reserved])]
+    ids = ids[: None if max_size is None else max_size - len(SPECIAL)]
     if not len(ids):
         raise InputError(f"no word comes {min_count} times in the text; lower min_count")
     counts = corpus.counts[ids].tolist()
@@ -56,36 +47,12 @@ def build_vocabulary(
     )
 
 
-def _check_limits(max_size: int | None, min_count: int) -> None:
-    check_size("min_count", min_count)
-    if max_size is not None:
-        check_size("max_size", max_size, least=len(SPECIAL) + 1)
-
-
-def _most_frequent(corpus: PreparedCorpus, most: int | None, min_count: int) -> NDArray[np.int64]:
-    """The ids (at most `most`) of words by falling count; those of the same count by rising id."""
-    # The last is no word to whoever reads the file: it would shift the ids of all after it.
-    reserved = [corpus.id_of(word) or 0 for word in (*SPECIAL, NOT_A_WORD)]
-    kept = np.empty(0, np.int64)
-    for first in range(1, corpus.types + 1, TYPES_AT_ONCE):
-        frequent = first + np.flatnonzero(corpus.counts[first : first + TYPES_AT_ONCE] >= min_count)
-        candidates = np.concatenate([kept, frequent[~np.isin(frequent, reserved)]])
-        order = np.argsort(-corpus.counts[candidates], kind="stable")
-        kept = candidates[order[:most]]
-    return kept
-
-
 def check_falling(vocabulary: Vocabulary, corpus: PreparedCorpus, name: str) -> None:
-    """Refuse a vocabulary that a sampled or adaptive softmax cannot be trained with.
+    """Raise for a vocabulary that a sampled or adaptive softmax cannot be trained with.
 
     Such a softmax takes a word's id for its rank: `<S>`, `</S>` and `<UNK>` must come first, and
     the words after them by falling count. Counts that the vocabulary does not have are taken from
-    the corpus.
-
-    Args:
-        vocabulary: The words.
-        corpus: The text.
-        name: What to call the vocabulary in an error, its file as a rule.
+    the corpus. `name` is what an error calls the vocabulary.
     """
     if vocabulary.words[: len(SPECIAL)] != SPECIAL:
         found = " ".join(vocabulary.words[: len(SPECIAL)])
@@ -93,7 +60,10 @@ def check_falling(vocabulary: Vocabulary, corpus: PreparedCorpus, name: str) -> 
             f"{name}: begins with {found}, not with {' '.join(SPECIAL)}, as a sampled or adaptive "
             "softmax needs it; build one: elmo vocabulary"
         )
-    counts = np.array(vocabulary.counts or _counts_in(corpus, vocabulary), np.int64)[len(SPECIAL) :]
+    counts = np.array(vocabulary.counts or np.zeros(len(vocabulary)), np.int64)
+    if vocabulary.counts is None:
+        np.add.at(counts, corpus.target_ids(vocabulary)[1:], corpus.counts[1:])
+    counts = counts[len(SPECIAL) :]
     rising = np.flatnonzero(counts[1:] > counts[:-1])
     if len(rising):
         number = int(rising[0]) + 1
@@ -106,16 +76,8 @@ def check_falling(vocabulary: Vocabulary, corpus: PreparedCorpus, name: str) -> 
         )
 
 
-def _counts_in(corpus: PreparedCorpus, vocabulary: Vocabulary) -> list[int]:
-    """How often each word of a vocabulary comes in a corpus."""
-    counts = np.zeros(len(vocabulary), np.int64)
-    np.add.at(counts, corpus.target_ids(vocabulary)[1:], corpus.counts[1:])
-    return counts.tolist()
-
-
-@dataclass(frozen=True)
-class VocabularySummary:
-    """What was counted and kept."""
+class VocabularySummary(NamedTuple):
+    """What was counted, and what is in the vocabulary."""
 
     output: str
     sentences: int
@@ -126,7 +88,7 @@ class VocabularySummary:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return asdict(self)
+        return self._asdict()
 
     def describe(self) -> str:
         """A few lines."""
@@ -148,7 +110,7 @@ def write_corpus_vocabulary(
     cache: Path | None = None,
     processes: int | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> VocabularySummary:
     """Count the words of text files, and write the vocabulary of a softmax.
 
@@ -156,15 +118,12 @@ def write_corpus_vocabulary(
     `max_size` and `min_count` are as in `build_vocabulary`, the rest as in `prepare_corpus`. An
     `output` that is there is replaced only by `force`.
     """
-    _check_limits(max_size, min_count)
     files = find_files(patterns)
-    _check_output(Path(output), files, force)
+    check_new_file(output, force, files)
+    with disk_errors(Path(output).parent, "made"):
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
     corpus = prepare_corpus(
-        files,
-        text or TextSettings(split=True),
-        cache=cache,
-        processes=processes,
-        progress=progress,
+        files, text or TextSettings(split=True), cache=cache, processes=processes, observer=observer
     )
     vocabulary = build_vocabulary(corpus, max_size=max_size, min_count=min_count)
     write_vocabulary(vocabulary, output)
@@ -177,15 +136,3 @@ def write_corpus_vocabulary(
         kept=len(vocabulary),
         coverage=sum(counts[len(SPECIAL) :]) / corpus.words_in_all,
     )
-
-
-def _check_output(output: Path, files: list[Path], force: bool) -> None:
-    """Refuse an output before anything is counted for it."""
-    if is_any_of(output, files):
-        raise InputError(f"{output}: is part of the text too; choose another name for the output")
-    if output.is_dir():
-        raise InputError(f"{output}: is a folder; give the name of a file")
-    if output.exists() and not force:
-        raise InputError(f"{output}: is there already; choose another name, or force it (--force)")
-    with disk_errors(output.parent, "made"):
-        output.parent.mkdir(parents=True, exist_ok=True)

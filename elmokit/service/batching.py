@@ -1,4 +1,4 @@
-"""Many small requests, computed as few large batches by the one thread that owns the model."""
+"""Request batching: many small requests become few large batches for the model's one thread."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
-
-import torch
 
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.inference.language_model import LanguageModel
 from elmokit.inference.layers import LayerChoice, Pool
 from elmokit.inference.predictions import Gap, RankedWord, SentenceScore, WordProbability
-from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.service.middleware import Limits, RequestError, ServiceMetrics
+from elmokit.service.schemas import MixWeights, PredictBody
 from elmokit.text.characters import Sentence
 
 COST_PER_BATCH = 8192
@@ -32,7 +31,7 @@ QUIET_PARTS = 4
 LONGEST_RETRY = 60
 
 
-class Computation(Hashable, Protocol):
+class Computation(Protocol):
     """Something that can be computed for many requests at once; equal kinds share a batch."""
 
     def compute(self, items: Sequence[Any]) -> Sequence[Any]:
@@ -69,7 +68,7 @@ class Job:
         """Whether the model has not come to all of its items."""
         return self.taken < len(self.items) and not self.done.done()
 
-    def keep(self, part: slice, results: Sequence[Any]) -> None:
+    def store(self, part: slice, results: Sequence[Any]) -> None:
         """Take the results of some items; those of the last one complete the request."""
         self.results[part] = results
         self.left -= len(results)
@@ -82,13 +81,11 @@ class Job:
             self.done.set_exception(error)
 
 
-@dataclass
-class JobPart:
-    """Some items of a job, and what was computed for them."""
+class JobPart(NamedTuple):
+    """Some items of a job."""
 
     job: Job
     part: slice
-    results: Sequence[Any] | Exception = ()
 
     @property
     def items(self) -> Sequence[Any]:
@@ -99,15 +96,11 @@ class JobPart:
 class Gatherer:
     """Gathers requests for a few milliseconds, and gives each its own results.
 
-    Made, started and asked on one event loop; only `Kind.compute` runs elsewhere, in a thread of
+    Started and asked on one event loop; only `Computation.compute` runs elsewhere, in a thread of
     its own.
-
-    Args:
-        limits: How much may wait, and how long to gather.
-        metrics: Where batches are counted.
     """
 
-    def __init__(self, limits: Limits, metrics: ServiceMetrics | None = None) -> None:
+    def __init__(self, limits: Limits, metrics: ServiceMetrics) -> None:
         self.limits = limits
         self.metrics = metrics
         self.requests = 0
@@ -133,12 +126,9 @@ class Gatherer:
         self._worker.shutdown(wait=True)
 
     async def compute(self, kind: Computation, items: Sequence[Any], values: int = 0) -> list[Any]:
-        """A result for each item, some time later; being cancelled frees its place.
+        """A result for each item, some time later, `values` numbers in all.
 
-        Args:
-            kind: What to compute.
-            items: Of what.
-            values: How many numbers the results will hold.
+        Being cancelled frees its place.
         """
         if not items:
             return []
@@ -230,18 +220,15 @@ class Gatherer:
     async def _compute_batch(self, parts: list[JobPart]) -> None:
         """Compute a batch in the worker, then end the requests that it completes."""
         started = time.perf_counter()
-        await self.call(compute_parts, parts)
+        computed = await self.call(compute_parts, parts)
         seconds = time.perf_counter() - started
-        for one in parts:
-            if isinstance(one.results, Exception):
-                one.job.fail(one.results)
+        for one, results in zip(parts, computed, strict=True):
+            if isinstance(results, Exception):
+                one.job.fail(results)
             else:
-                one.job.keep(one.part, one.results)
-        self._forget_failed()
+                one.job.store(one.part, results)
+        self._jobs = deque(job for job in self._jobs if job.waiting)  # those that failed are not
         self._note(parts, seconds)
-
-    def _forget_failed(self) -> None:
-        self._jobs = deque(job for job in self._jobs if job.waiting)
 
     def _note(self, parts: list[JobPart], seconds: float) -> None:
         """Remember how fast it went, for `retry_after`."""
@@ -249,36 +236,18 @@ class Gatherer:
         rate = cost / max(seconds, 1e-6)
         before = self._cost_per_second or rate
         self._cost_per_second = 0.8 * before + 0.2 * rate
-        if self.metrics is not None:
-            requests = len({id(one.job) for one in parts})
-            items = sum(len(one.items) for one in parts)
-            self.metrics.batch(requests, items, cost, seconds)
+        requests = len({id(one.job) for one in parts})
+        items = sum(len(one.items) for one in parts)
+        self.metrics.batch(requests, items, cost, seconds)
 
 
-def compute_parts(parts: list[JobPart]) -> None:
-    """Compute parts of one kind together, or each alone where one of them spoils it."""
+def compute_parts(parts: list[JobPart]) -> list[Sequence[Any] | Exception]:
+    """The results of parts of one kind, or each one's own where one of them spoils it."""
     try:
-        compute_together(parts)
+        results = iter(parts[0].job.kind.compute([item for one in parts for item in one.items]))
     except Exception as error:
-        if len(parts) == 1:
-            parts[0].results = error
-            return
-        for one in parts:
-            compute_parts([one])
-
-
-def compute_together(parts: Iterable[JobPart]) -> None:
-    """Compute the items of all parts in one call, and give each part its own results."""
-    parts = list(parts)
-    items = [item for one in parts for item in one.items]
-    results = parts[0].job.kind.compute(items)
-    if len(results) != len(items):
-        raise RuntimeError(f"{len(results)} results for {len(items)} items")
-    start = 0
-    for one in parts:
-        count = len(one.items)
-        one.results = results[start : start + count]
-        start += count
+        return [error] if len(parts) == 1 else [compute_parts([one])[0] for one in parts]
+    return [list(islice(results, len(one.items))) for one in parts]
 
 
 COST_OF_SOFTMAX = 64
@@ -286,30 +255,11 @@ COST_OF_SOFTMAX = 64
 
 
 @dataclass(frozen=True)
-class MixChoice:
-    """A mix that somebody sends, as numbers."""
-
-    weights: tuple[float, ...]
-    gamma: float
-    directions: bool
-    """Whether each direction has weights of its own."""
-
-    def mix(self, layers: int) -> ScalarMix | DirectionalMix:
-        """The mix itself, of so many layers."""
-        make: Callable[..., ScalarMix | DirectionalMix]
-        make = DirectionalMix if self.directions else ScalarMix
-        mix = make(layers, weights=self.weights, trainable=False)
-        with torch.no_grad():
-            mix.gamma.fill_(self.gamma)
-        return mix
-
-
-@dataclass(frozen=True)
 class Embedding:
     """Sentences of words to vectors."""
 
     embedder: Embedder
-    layers: str | int | MixChoice = "average"
+    layers: str | int | MixWeights = "average"
     pool: Pool = None
 
     def compute(self, items: Sequence[Sentence]) -> Sequence[Vectors]:
@@ -327,9 +277,9 @@ class Embedding:
         return vectors * choice.values(self.embedder.config)
 
     def choice(self) -> LayerChoice:
-        """Which layers are kept; raises an `InputError` for those that the model has not."""
+        """Which layers are wanted; raises an `InputError` for those that the model has not."""
         layers = self.layers
-        if isinstance(layers, MixChoice):
+        if isinstance(layers, MixWeights):
             return self.embedder.choose(layers.mix(self.embedder.config.layer_count), self.pool)
         return self.embedder.choose(layers, self.pool)
 
@@ -353,12 +303,7 @@ class WordQuestion(NamedTuple):
     """A place that lacks a word, and what is wanted there."""
 
     place: Gap
-    top: int = 10
-    candidates: tuple[str, ...] | None = None
-    sample: int | None = None
-    temperature: float = 1.0
-    seed: int | None = None
-    among: int | None = None  # draw among so many likeliest words only
+    wanted: PredictBody
 
 
 Predicted = list[WordProbability] | list[RankedWord] | list[str]
@@ -377,31 +322,20 @@ class Predicting:
     def cost(self, item: WordQuestion) -> int:
         """The words that are read, and the softmax of each word that is drawn."""
         read = len(item.place.before or ()) + len(item.place.after or ())
-        return read + COST_OF_SOFTMAX * (2 + (item.sample or 0))
+        return read + COST_OF_SOFTMAX * (2 + (item.wanted.sample or 0))
 
     def predict(self, question: WordQuestion) -> Predicted:
         """As `elmo predict` does."""
-        before, after = question.place
-        if question.sample is not None:
-            return self._sample(question)
-        if question.candidates is not None:
-            return self.language_model.rank(before, question.candidates, after)
+        (before, after), wanted = question
+        if wanted.sample is not None:
+            if before is not None and after is not None:
+                raise InputError("a sample continues from one end of the text; leave out the ___")
+            chosen = wanted.sample, wanted.temperature, wanted.seed, wanted.among
+            return self.language_model.sample(before or (), *chosen, after=after)
+        if wanted.candidates is not None:
+            return self.language_model.rank(before, wanted.candidates, after)
         if before is not None and after is not None:
-            return self.language_model.missing_words(before, after, question.top)
+            return self.language_model.missing_words(before, after, wanted.top)
         if after is None:
-            return self.language_model.next_words(before or [], question.top)
-        return self.language_model.previous_words(after, question.top)
-
-    def _sample(self, question: WordQuestion) -> list[str]:
-        before, after = question.place
-        if before is not None and after is not None:
-            raise InputError("a sample continues from one end of the text; leave out the ___")
-        assert question.sample is not None
-        return self.language_model.sample(
-            before or (),
-            question.sample,
-            question.temperature,
-            question.seed,
-            question.among,
-            after=after,
-        )
+            return self.language_model.next_words(before or [], wanted.top)
+        return self.language_model.previous_words(after, wanted.top)

@@ -8,24 +8,30 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
-from mmap import PAGESIZE
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmokit.config import check_number, check_size
+from elmokit.config import Count, Number, Settings
 from elmokit.errors import ElmoError, InputError
+from elmokit.io.files import read_text
 
 ENVIRONMENT_VARIABLE = "ELMO_API_KEY"
 SHORTEST_KEY = 8
@@ -58,13 +64,8 @@ def key_of(authorization: str) -> str:
 
 
 def read_keys(file: str | Path | None, variable: str | None) -> Keys | None:
-    """The keys of a file, one per line, else those of an environment variable; None without.
-
-    Args:
-        file: Its name, where one was given.
-        variable: What `ELMO_API_KEY` holds.
-    """
-    text = variable if file is None else text_of(file)
+    """The keys of a file, one per line, else those of an environment variable; None without."""
+    text = variable if file is None else read_text(file)
     if text is None:
         return None
     source = file or ENVIRONMENT_VARIABLE
@@ -79,43 +80,28 @@ def read_keys(file: str | Path | None, variable: str | None) -> Keys | None:
     return Keys(keys)
 
 
-def text_of(file: str | Path) -> str:
-    """The text of a file of keys; what is wrong with it never quotes it."""
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError:
-        raise InputError(f"{file}: is not UTF-8; write a key per line") from None
-
-
 @dataclass(frozen=True)
-class Limits:
+class Limits(Settings):
     """Bounds that hold whatever clients send; more is an HTTP error, never cut."""
 
     # Of one request
-    body_bytes: int = 4 * 2**20
-    sentences: int = 2048  # or texts
-    words_per_sentence: int = 2048
-    words: int = 65536  # of all sentences
-    characters: int = 400_000  # of all texts: they are split before words can be counted
-    answer_values: int = 4 * 2**20  # numbers of its response
+    body_bytes: Count = 4 * 2**20
+    sentences: Count = 2048  # or texts
+    words_per_sentence: Count = 2048
+    words: Count = 65536  # of all sentences
+    characters: Count = 400_000  # of all texts: they are split before words can be counted
+    answer_values: Count = 4 * 2**20  # numbers of its response
     # Of all requests together
-    requests: int = 1024
-    buffered_bytes: int = 64 * 2**20  # of bodies
-    answering_bytes: int = 256 * 2**20  # of responses that clients have not taken yet
-    waiting_words: int = 262_144  # that the model has not come to
-    waiting_values: int = 64 * 2**20  # numbers of the responses
-    searches: int = 32  # questions to the index
+    requests: Count = 1024
+    buffered_bytes: Count = 64 * 2**20  # of bodies
+    answering_bytes: Count = 256 * 2**20  # of responses that clients have not taken yet
+    waiting_words: Count = 262_144  # that the model has not come to
+    waiting_values: Count = 64 * 2**20  # numbers of the responses
+    searches: Count = 32  # questions to the index
     # Times
-    gather_seconds: float = 0.004  # the first request waits for others to be computed with
-    request_seconds: float = 60.0  # until a request has its response, or an error
-    drain_seconds: float = 30.0  # for requests in progress when the service is told to stop
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            check = check_number if isinstance(field.default, float) else check_size
-            check(field.name, getattr(self, field.name))
+    gather_seconds: Number = 0.004  # the first request waits for others to be computed with
+    request_seconds: Number = 60.0  # until a request has its response, or an error
+    drain_seconds: Number = 30.0  # for requests in progress when the service is told to stop
 
 
 LONGEST_MESSAGE = 400
@@ -125,7 +111,6 @@ LONGEST_NAME = 40
 ERROR_TYPES = {
     401: "authentication_error",
     404: "not_found_error",
-    408: "timeout_error",
     413: "too_large_error",
     500: "server_error",
     503: "overloaded_error",
@@ -134,13 +119,9 @@ ERROR_TYPES = {
 
 
 class RequestError(ElmoError):
-    """An HTTP error.
+    """An HTTP error; `parameter` is the part of the body to blame, `retry_after` in seconds.
 
-    Args:
-        status: Of HTTP.
-        message: Where, what it got, what to do.
-        parameter: The part of the body that is to blame.
-        retry_after: Seconds after which it may be tried again.
+    `close` ends the connection, where the rest of the body is not read.
     """
 
     def __init__(
@@ -150,11 +131,13 @@ class RequestError(ElmoError):
         *,
         parameter: str | None = None,
         retry_after: int | None = None,
+        close: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.parameter = parameter
         self.retry_after = retry_after
+        self.close = close
 
     def response(self) -> JSONResponse:
         """As OpenAI writes it, so that its clients understand.
@@ -170,198 +153,27 @@ class RequestError(ElmoError):
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         if self.status == 401:
             headers["www-authenticate"] = "Bearer"
+        if self.close:
+            headers["connection"] = "close"
         return JSONResponse({"error": error}, self.status, headers)
 
 
 NOT_AN_OBJECT = (
     "the body is not a JSON object; send one, with the header Content-Type: application/json"
 )
-FIELD_PROBLEMS = {
-    "missing": "is missing; send it",
-    "extra_forbidden": "is not a field of this request; /docs lists them",
-}
-"""Where pydantic's own words would not tell a client what to do."""
 
 
 def validation_error(error: Mapping[str, Any]) -> RequestError:
     """One of pydantic's errors, with the field that it is about.
 
-    >>> wrong = {"type": "string_type", "loc": ("body", "texts", 0), "msg": "Input should be …"}
+    >>> wrong = {"type": "missing", "loc": ("body", "texts"), "msg": "Field required"}
     >>> str(validation_error(wrong))
-    'texts.0 should be …'
+    'texts: Field required'
     """
     field = ".".join(str(part)[:LONGEST_NAME] for part in error["loc"][1:])
     if error["type"] == "json_invalid" or not field:
         return RequestError(400, NOT_AN_OBJECT)
-    problem = error["msg"].removeprefix("Input ").removeprefix("Value error, ")
-    problem = FIELD_PROBLEMS.get(error["type"], problem)
-    return RequestError(400, f"{field} {problem}", parameter=field)
-
-
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN_ROUTES = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready"})
-OPEN_FOLDER = "/page/"
-BODY_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-
-
-class Guard:
-    """Checks requests before the application sees them, and cancels what nobody waits for.
-
-    Args:
-        app: The application behind.
-        limits: How large a body may be, and how long a response may take.
-        keys: The keys that open it; None where everybody may ask.
-        hosts: The host names it responds to; None for any. A page of another site whose name
-            points here would be let in by the browser, but sends its own name.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        limits: Limits,
-        keys: Keys | None = None,
-        hosts: Iterable[str] | None = None,
-    ) -> None:
-        self.app = app
-        self.limits = limits
-        self.keys = keys
-        self.hosts = None if hosts is None else frozenset(map(host_name, hosts))
-        self.requests = 0
-        self.buffered = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, or send an HTTP error."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        started = False
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            self._check(scope)
-            pass_on = self._with_body if scope["method"] in BODY_METHODS else self.app
-            await pass_on(scope, receive, send_and_note)
-        except RequestError as error:
-            response = error.response()
-            if error.status in (408, 413):  # the rest of the body will not be read
-                response.headers["connection"] = "close"
-            if not started:
-                await response(scope, receive, send)
-
-    def _check(self, scope: Scope) -> None:
-        """Check the name that the request is for, and its key."""
-        headers = {name: value.decode("utf-8", "replace") for name, value in scope["headers"]}
-        if self.hosts is not None and host_name(headers.get(b"host", "")) not in self.hosts:
-            raise RequestError(
-                421, "this name is not known here; start the service with --allow-host NAME"
-            )
-        path = scope["path"]
-        if self.keys is None or path in OPEN_ROUTES or path.startswith(OPEN_FOLDER):
-            return
-        authorization = headers.get(b"authorization", "")
-        if not self.keys.allow(authorization):
-            problem = "the API key is wrong" if key_of(authorization) else "an API key is needed"
-            raise RequestError(401, f"{problem}; send one as 'Authorization: Bearer KEY'")
-
-    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the complete body, then respond unless the client leaves or the time is up."""
-        if self.requests >= self.limits.requests:
-            raise RequestError(503, "too many requests at once; try again later", retry_after=1)
-        self.requests += 1
-        body, complete = bytearray(), False
-        try:
-            async with asyncio.timeout(self.limits.request_seconds):
-                complete = await self._read(scope, receive, body)
-                if complete:
-                    async with cancelled_when_gone(receive):
-                        await self.app(scope, replay(bytes(body), receive), send)
-        except TimeoutError:
-            if not complete:
-                raise RequestError(408, "the body did not arrive in time; send it faster") from None
-            seconds = self.limits.request_seconds
-            raise RequestError(
-                503, f"no response within {seconds:g} s; send less or try later", retry_after=1
-            ) from None
-        finally:
-            self.requests -= 1
-            self.buffered -= len(body)
-
-    async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> bool:
-        """Read a body no further than the limits; False where the client has gone."""
-        length = dict(scope["headers"]).get(b"content-length", b"")
-        announced = int(length[:20]) if length.isdigit() else 0
-        more = True
-        while True:
-            if max(announced, len(body)) > self.limits.body_bytes:
-                most = self.limits.body_bytes
-                raise RequestError(413, f"the body is longer than {most:,} bytes; send it in parts")
-            if self.buffered > self.limits.buffered_bytes:
-                raise RequestError(503, "too much is being sent; try again later", retry_after=1)
-            if not more:
-                return True
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return False
-            body += message.get("body", b"")
-            self.buffered += len(message.get("body", b""))
-            more = message.get("more_body", False)
-
-
-def replay(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, then whatever comes after it."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_again() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return receive_again
-
-
-@asynccontextmanager
-async def cancelled_when_gone(receive: Receive) -> AsyncIterator[None]:
-    """Leave the block when the client closes its connection: nobody wants the response."""
-    waiting = asyncio.current_task()
-    assert waiting is not None
-    gone = False
-
-    async def watch() -> None:
-        nonlocal gone
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone = True
-        waiting.cancel()
-
-    watcher = asyncio.create_task(watch())
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not gone:
-            raise
-        waiting.uncancel()
-    finally:
-        watcher.cancel()
-
-
-def host_name(text: str) -> str:
-    """The name or the IP address of a `Host` header or an `--allow-host`, without its port.
-
-    >>> host_name("LocalHost:8017"), host_name("[::1]:8017"), host_name("0:0::1")
-    ('localhost', '::1', '::1')
-    """
-    name = text.strip().lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    elif name.count(":") == 1:
-        name = name.partition(":")[0]
-    try:
-        return str(ip_address(name))
-    except ValueError:
-        return name
+    return RequestError(400, f"{field}: {error['msg']}", parameter=field)
 
 
 LOGGER = logging.getLogger("elmokit.service")
@@ -408,7 +220,6 @@ GAUGES = {
     "waiting_requests": "Requests that wait for the model, or are being computed.",
     "waiting_words": "Their words, sentence markers included.",
     "waiting_values": "Numbers that their responses will hold.",
-    "resident_bytes": "Memory of the process.",
 }
 
 
@@ -417,6 +228,7 @@ class ServiceMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # its memory, threads, files, processor time
         count = partial(Counter, registry=self.registry)
         measure = partial(Histogram, registry=self.registry)
         self._requests = count("elmo_requests", "Requests by status.", ["route", "status"])
@@ -452,14 +264,6 @@ class ServiceMetrics:
         return generate_latest(self.registry)
 
 
-def resident_bytes() -> int:
-    """Memory of this process; 0 where the system does not tell."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
 SECURITY_HEADERS = [
     (
         b"content-security-policy",
@@ -476,21 +280,39 @@ SECURITY_HEADERS = [
 CLIENT_GONE = 499
 """The status that is written down where the client has gone before its response."""
 
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN_ROUTES = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready"})
+OPEN_FOLDER = "/page/"
+BODY_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-class Observation:
-    """Gives each request a number, and notes what became of it.
 
-    Args:
-        app: The application behind.
-        metrics: Where requests are counted.
+class Guard:
+    """Checks requests before the application sees them, and sends and notes what comes of them.
+
+    What nobody waits for is cancelled. `keys` are None where everybody may ask. `hosts` are the
+    names that it responds to, None for any: a page of another site whose name points here would be
+    let in by the browser, but sends its own name.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: ServiceMetrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: ServiceMetrics,
+        limits: Limits,
+        keys: Keys | None = None,
+        hosts: Iterable[str] | None = None,
+    ) -> None:
         self.app = app
         self.metrics = metrics
+        self.limits = limits
+        self.keys = keys
+        self.hosts = None if hosts is None else frozenset(map(host_name, hosts))
+        self.requests = 0
+        self.buffered = 0  # bytes of their bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on; what fails is status 500."""
+        """Pass one request on, or send an HTTP error; what else fails is status 500."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -508,14 +330,81 @@ class Observation:
 
         started = time.perf_counter()
         try:
-            await self.app(scope, receive, send_with_headers)
+            self._check(scope)
+            pass_on = self._with_body if scope["method"] in BODY_METHODS else self.app
+            await pass_on(scope, receive, send_with_headers)
         except Exception as error:
-            log_failure("failure", error, request=number)
+            if not isinstance(error, RequestError):
+                log_failure("failure", error, request=number)
+                error = RequestError(500, f"something went wrong; the log knows it as {number}")
             if status == CLIENT_GONE:
-                failure = RequestError(500, f"something went wrong; the log knows it as {number}")
-                await failure.response()(scope, receive, send_with_headers)
+                await error.response()(scope, receive, send_with_headers)
         finally:
             self._note(scope, number, status, sent, time.perf_counter() - started)
+
+    def _check(self, scope: Scope) -> None:
+        """Check the name that the request is for, and its key."""
+        headers = {name: value.decode("utf-8", "replace") for name, value in scope["headers"]}
+        if self.hosts is not None and host_name(headers.get(b"host", "")) not in self.hosts:
+            raise RequestError(
+                421, "this name is not known here; start the service with --allow-host NAME"
+            )
+        path = scope["path"]
+        if self.keys is None or path in OPEN_ROUTES or path.startswith(OPEN_FOLDER):
+            return
+        authorization = headers.get(b"authorization", "")
+        if not self.keys.allow(authorization):
+            problem = "the API key is wrong" if key_of(authorization) else "an API key is needed"
+            raise RequestError(401, f"{problem}; send one as 'Authorization: Bearer KEY'")
+
+    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the complete body, then respond unless the client leaves or the time is up."""
+        if self.requests >= self.limits.requests:
+            raise RequestError(503, "too many requests at once; try again later", retry_after=1)
+        self.requests += 1
+        seconds = self.limits.request_seconds
+        body: bytes | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                body = await self._read(receive)
+                if body is not None:
+                    self.buffered += len(body)
+                    await unless_gone(receive, self.app(scope, replay(body), send))
+        except TimeoutError:
+            unread = body is None
+            late = "the body did not arrive" if unread else "no response"
+            message = f"{late} within {seconds:g} s; send less or try later"
+            raise RequestError(503, message, retry_after=1, close=unread) from None
+        finally:
+            self.requests -= 1
+            self.buffered -= len(body or b"")
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The body, read no further than the limits; None where the client has gone."""
+        body, more = bytearray(), True
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                chunk = message.get("body", b"")
+                body += chunk
+                self.buffered += len(chunk)
+                self._check_body(len(body))
+                more = message.get("more_body", False)
+            return bytes(body)
+        finally:
+            self.buffered -= len(body)
+
+    def _check_body(self, size: int) -> None:
+        """Check what has come of a body, by itself and together with all others."""
+        most = self.limits.body_bytes
+        if size > most:
+            message = f"the body is longer than {most:,} bytes; send it in parts"
+            raise RequestError(413, message, close=True)
+        if self.buffered > max(self.limits.buffered_bytes, size):  # one alone always passes
+            message = "too many large bodies at once; try again later"
+            raise RequestError(503, message, retry_after=1, close=True)
 
     def _note(self, scope: Scope, number: str, status: int, sent: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
@@ -530,3 +419,46 @@ class Observation:
             milliseconds=round(1000 * seconds, 1),
             bytes=sent,
         )
+
+
+def replay(body: bytes) -> Receive:
+    """Give a body that was read already."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+async def unless_gone(receive: Receive, response: Awaitable[None]) -> None:
+    """Respond, until the client closes its connection: then nobody wants the response."""
+
+    async def until_gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    responding, gone = asyncio.ensure_future(response), asyncio.create_task(until_gone())
+    try:
+        await asyncio.wait((responding, gone), return_when=asyncio.FIRST_COMPLETED)
+        if responding.done():
+            await responding  # raises what it has raised
+    finally:
+        responding.cancel()
+        gone.cancel()
+
+
+def host_name(text: str) -> str:
+    """The name or the IP address of a `Host` header or an `--allow-host`, without its port.
+
+    >>> host_name("LocalHost:8017"), host_name("[::1]:8017"), host_name("0:0::1")
+    ('localhost', '::1', '::1')
+    """
+    name = text.strip().lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") == 1:
+        name = name.partition(":")[0]
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name

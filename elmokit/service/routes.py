@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from itertools import combinations, pairwise
@@ -12,28 +12,24 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from elmokit.analysis.comparison import cosines_of, find_occurrence, layers_of
-from elmokit.analysis.neighbours.index import find_marked
+from elmokit.analysis.neighbours.index import NeighbourIndex, find_marked
 from elmokit.analysis.senses import Occurrence
-from elmokit.errors import InputError
+from elmokit.errors import ElmoError
 from elmokit.inference.embedder import Vectors
 from elmokit.inference.language_model import LanguageModel
 from elmokit.service import schemas
-from elmokit.service.batching import (
-    Embedding,
-    MixChoice,
-    Predicting,
-    Scoring,
-    WordQuestion,
-)
-from elmokit.service.middleware import RequestError, resident_bytes
+from elmokit.service.batching import Embedding, Predicting, Scoring, WordQuestion
+from elmokit.service.middleware import RequestError
 from elmokit.service.schemas import json_response
-from elmokit.service.state import CorpusIndex, Service, service_of
+from elmokit.service.state import Service, service_of
 from elmokit.static.vectors import unit
 from elmokit.system import counted
+
+Serving = Annotated[Service, Depends(service_of)]
 
 
 class ReadSentence(NamedTuple):
@@ -63,12 +59,13 @@ async def read_texts(
     """The sentences of each text, as lists of words."""
     check_count(service, len(texts), parameter)
     check_characters(service, texts, parameter)
-    split = await service.split(texts)
+    split_text = service.model.embedder.split
+    split = await service.read(sum(map(len, texts)), lambda: [*map(split_text, texts)])
     check_words(service, [words for text in split for words in text])
     return split
 
 
-async def read_whole(service: Service, texts: Sequence[str], parameter: str) -> list[list[str]]:
+async def read_unsplit(service: Service, texts: Sequence[str], parameter: str) -> list[list[str]]:
     """All words of each text, which is one sentence however it would be split."""
     split = await read_texts(service, texts, parameter)
     sentences = [[word for words in text for word in words] for text in split]
@@ -117,15 +114,23 @@ def check_values(service: Service, values: int) -> None:
         )
 
 
+async def compute_vectors(
+    service: Service, kind: Embedding, sentences: Sequence[Sequence[str]]
+) -> list[Vectors]:
+    """The vectors of sentences, unless they are too many numbers for a response."""
+    values = kind.values(sentences)
+    check_values(service, values)
+    return await service.gatherer.compute(kind, sentences, values)
+
+
 openai_router = APIRouter(prefix="/v1", tags=["OpenAI"])
 FIRST_RELEASE = 1767225600
 """When OpenAI's clients are told that the model was made: nobody reads it."""
 
 
 @openai_router.post("/embeddings", response_model=schemas.Embeddings)
-async def create_embeddings(request: Request, body: schemas.EmbeddingsBody) -> Response:
+async def create_embeddings(service: Serving, body: schemas.EmbeddingsBody) -> Response:
     """Vectors of texts: the mean over their words, of the average of the layers."""
-    service = service_of(request)
     size = service.model.embedder.vector_size
     if body.dimensions is not None and body.dimensions != size:
         raise RequestError(
@@ -134,7 +139,6 @@ async def create_embeddings(request: Request, body: schemas.EmbeddingsBody) -> R
             parameter="dimensions",
         )
     texts = await read_texts(service, body.input, "input")
-    check_values(service, len(texts) * size)
     means = await mean_vectors(service, texts)
     packed = body.encoding_format == "base64"
     words = sum(len(sentence) for text in texts for sentence in text)
@@ -159,6 +163,7 @@ async def mean_vectors(service: Service, texts: Sequence[Sequence[Sequence[str]]
     """The mean (texts, size) over the words of all sentences of each text; zeros without words."""
     sentences = [words for text in texts for words in text]
     kind = Embedding(service.model.embedder, pool="mean")
+    check_values(service, len(texts) * service.model.embedder.vector_size)
     means = await service.gatherer.compute(kind, sentences, kind.values(sentences))
     vectors = np.zeros((len(texts), service.model.embedder.vector_size), np.float32)
     bounds = np.cumsum([0, *map(len, texts)]).tolist()
@@ -172,15 +177,15 @@ async def mean_vectors(service: Service, texts: Sequence[Sequence[Sequence[str]]
 
 
 @openai_router.get("/models", response_model=schemas.ModelList)
-async def list_models(request: Request) -> Response:
+async def list_models(service: Serving) -> Response:
     """The models that there are: one."""
-    return json_response({"object": "list", "data": [entry(service_of(request))]})
+    return json_response({"object": "list", "data": [entry(service)]})
 
 
 @openai_router.get("/models/{model}", response_model=schemas.ModelEntry)
-async def retrieve_model(request: Request, model: str) -> Response:
+async def retrieve_model(service: Serving, model: str) -> Response:
     """The model of a name, if it is this one."""
-    found = entry(service_of(request))
+    found = entry(service)
     if model != found["id"]:
         raise RequestError(404, f"there is no such model here; the one that is: {found['id']}")
     return json_response(found)
@@ -210,27 +215,25 @@ ARRAYS: dict[int | str, dict[str, Any]] = {
 
 
 @vector_router.post("/split", response_model=schemas.Split)
-async def split(request: Request, body: schemas.SplitBody) -> Response:
+async def split(service: Serving, body: schemas.SplitBody) -> Response:
     """Sentences and words of raw texts, as the model's own text was split."""
-    texts = await read_texts(service_of(request), body.texts, "texts")
+    texts = await read_texts(service, body.texts, "texts")
     return json_response({"texts": texts})
 
 
 @vector_router.post("/embed", response_model=schemas.Embedded, responses=ARRAYS)
 async def embed(
-    request: Request, body: schemas.EmbedBody, accept: Annotated[str | None, Header()] = None
+    service: Serving, body: schemas.EmbedBody, accept: Annotated[str | None, Header()] = None
 ) -> Response:
     """Vectors of words, or of sentences; as JSON, or as arrays where `Accept` names them."""
-    service = service_of(request)
     sentences = await read_sentences(service, body)
     words = [sentence.words for sentence in sentences]
-    kind = Embedding(service.model.embedder, layer_choice(service, body), body.pool)
-    values = kind.values(words)
-    check_values(service, values)
+    kind = embedding_of(service, body)
     wanted, pooled = schemas.wanted_type(accept), body.pool != "none"
-    if wanted == schemas.NPY:
-        schemas.check_one_array(len(words), pooled)
-    arrays = await service.gatherer.compute(kind, words, values)
+    if wanted == schemas.NPY and len(words) != 1 and not (pooled and words):
+        accept = f"accept {schemas.SAFETENSORS}"
+        raise RequestError(406, f"{wanted} is one array; send one sentence, or pool, or {accept}")
+    arrays = await compute_vectors(service, kind, words)
     if wanted == schemas.NPY:
         return schemas.npy_response(np.stack(arrays) if pooled else arrays[0])
     if wanted == schemas.SAFETENSORS:
@@ -242,34 +245,26 @@ async def embed(
     return json_response({"model": service.model.name, "sentences": rows})
 
 
-def layer_choice(service: Service, body: schemas.EmbedBody) -> str | int | MixChoice:
-    """The layers that a body asks for, if the model has them."""
-    config = service.model.embedder.config
-    if body.mix is None:
-        try:
-            service.model.embedder.choose(body.layers)
-        except InputError as error:
-            raise RequestError(400, str(error), parameter="layers") from error
-        return body.layers
-    if body.layers != "average":
+def embedding_of(service: Service, body: schemas.EmbedBody) -> Embedding:
+    """What a body asks for, if the model has such layers."""
+    if body.mix is not None and body.layers != "average":
         raise RequestError(400, "layers and mix are given; send one of them", parameter="mix")
-    count = 2 * config.layer_count - 1 if body.mix.directions else config.layer_count
-    if len(body.mix.weights) != count:
-        given = counted(len(body.mix.weights), "weight")
-        raise RequestError(400, f"{given}; this mix has {count}", parameter="mix.weights")
-    return MixChoice(tuple(body.mix.weights), body.mix.gamma, body.mix.directions)
+    kind = Embedding(service.model.embedder, body.mix or body.layers, body.pool)
+    try:
+        kind.choice()
+    except ElmoError as error:
+        wrong = "layers" if body.mix is None else "mix.weights"
+        raise RequestError(400, str(error), parameter=wrong) from error
+    return kind
 
 
 @vector_router.post("/compare", response_model=schemas.Compared, response_model_exclude_none=True)
-async def compare(request: Request, body: schemas.CompareBody) -> Response:
+async def compare(service: Serving, body: schemas.CompareBody) -> Response:
     """A word in several sentences: how near its vectors are, layer by layer."""
-    service = service_of(request)
     occurrences = await find_occurrences(service, body)
     kind = Embedding(service.model.embedder, "all")
     words = [occurrence.words for occurrence in occurrences]
-    values = kind.values(words)
-    check_values(service, values)
-    embedded = await service.gatherer.compute(kind, words, values)
+    embedded = await compute_vectors(service, kind, words)
     pairs = list(combinations(range(len(occurrences)), 2))
     content: dict[str, Any] = {
         "sentences": words,
@@ -294,7 +289,7 @@ async def find_occurrences(service: Service, body: schemas.CompareBody) -> list[
         )
     if (body.word is None) == (body.positions is None):
         raise RequestError(400, "send either the word, or its position in each sentence")
-    read = await read_whole(service, body.sentences, "sentences")
+    read = await read_unsplit(service, body.sentences, "sentences")
     if body.positions is None:
         assert body.word is not None
         return [find_occurrence(body.word, words, n) for n, words in enumerate(read, start=1)]
@@ -334,13 +329,17 @@ def similarity_maps(
 
 
 @vector_router.post("/neighbours")
-async def neighbours(request: Request, body: schemas.NeighboursBody) -> Response:
+async def neighbours(service: Serving, body: schemas.NeighboursBody) -> Response:
     """Occurrences in the index that are nearest to a word in its sentence."""
-    service = service_of(request)
-    index = index_of(service)
-    words, position = await asked_occurrence(service, body)
-    found = await service.search(index.query, words, position, body.top, body.same_word)
-    return json_response({"words": words, "position": position, "neighbours": found})
+    asked = await asked_occurrence(service, body)
+    words, position = asked.words, asked.position
+
+    def search(index: NeighbourIndex) -> list[dict[str, Any]]:
+        found = index.query(words, position, top=body.top, same_word=body.same_word)
+        return [one.to_dict() for one in found]
+
+    neighbours = await service.search(search)
+    return json_response({"words": words, "position": position, "neighbours": neighbours})
 
 
 async def asked_occurrence(service: Service, body: schemas.NeighboursBody) -> Occurrence:
@@ -355,22 +354,17 @@ async def asked_occurrence(service: Service, body: schemas.NeighboursBody) -> Oc
         raise RequestError(
             400, "send a text with stars around a word, or a sentence and a position"
         )
-    (words,) = await read_whole(service, [body.sentence], "sentence")
+    (words,) = await read_unsplit(service, [body.sentence], "sentence")
     return occurrence_at(words, body.position, "the sentence", "position")
 
 
 @vector_router.post("/senses")
-async def senses(request: Request, body: schemas.SensesBody) -> Response:
+async def senses(service: Serving, body: schemas.SensesBody) -> Response:
     """The senses of a word in the index."""
-    service = service_of(request)
-    return json_response(await service.search(index_of(service).senses, body.word, body.senses))
-
-
-def index_of(service: Service) -> CorpusIndex:
-    """The index, where one was given."""
-    if service.model.index is None:
-        raise RequestError(404, "no index is loaded; start with --index")
-    return service.model.index
+    found = await service.search(
+        lambda index: index.senses(body.word, senses=body.senses).to_dict()
+    )
+    return json_response(found)
 
 
 word_router = APIRouter(tags=["words"])
@@ -378,14 +372,13 @@ MOST_CANDIDATES = 1000
 
 
 @word_router.post("/predict", response_model=schemas.Predicted, response_model_exclude_none=True)
-async def predict(request: Request, body: schemas.PredictBody) -> Response:
+async def predict(service: Serving, body: schemas.PredictBody) -> Response:
     """The words that fit a place: the next one, the previous one, the missing one."""
-    service = service_of(request)
     language_model = language_model_of(service)
     question = await read_question(service, language_model, body)
     kind = Predicting(language_model)
     (words,) = await service.gatherer.compute(kind, [question])
-    if question.sample is not None:
+    if body.sample is not None:
         return json_response(question.place._asdict() | {"sampled": words})
     return json_response(question.place._asdict() | {"words": [word.to_dict() for word in words]})
 
@@ -396,23 +389,19 @@ async def read_question(
     """What a body asks, within the limits."""
     if body.candidates is not None and body.sample is not None:
         raise RequestError(400, "candidates and sample are given; send one of them")
-    candidates = None if body.candidates is None else tuple(body.candidates)
-    check_most(MOST_CANDIDATES, len(candidates or ()), "candidates", field="candidates")
+    check_most(MOST_CANDIDATES, len(body.candidates or ()), "candidates", field="candidates")
     check_characters(service, [body.text], "text")
     find = partial(
         language_model.find_place, body.text, previous=body.previous, missing=body.missing
     )
     place = await service.read(len(body.text), find)
     check_words(service, [[*(place.before or ()), *(place.after or ())]])
-    return WordQuestion(
-        place, body.top, candidates, body.sample, body.temperature, body.seed, body.among
-    )
+    return WordQuestion(place, body)
 
 
 @word_router.post("/score", response_model=schemas.Scored, response_model_exclude_none=True)
-async def score(request: Request, body: schemas.ScoreBody) -> Response:
+async def score(service: Serving, body: schemas.SentencesBody) -> Response:
     """Log probability of sentences, word by word, each sentence by itself."""
-    service = service_of(request)
     kind = Scoring(language_model_of(service))
     sentences = await read_sentences(service, body)
     scores = await service.gatherer.compute(kind, [sentence.words for sentence in sentences])
@@ -440,16 +429,15 @@ async def health() -> Response:
 
 
 @status_router.get("/ready", response_model=schemas.Health)
-async def ready(request: Request) -> Response:
+async def ready(service: Serving) -> Response:
     """Whether the model is loaded."""
-    service_of(request).model  # noqa: B018 - raises until it is there
+    service.model  # noqa: B018 - raises until it is there
     return json_response({"status": "ready"})
 
 
 @status_router.get("/model", response_model=schemas.ModelFacts)
-async def model(request: Request) -> Response:
+async def model(service: Serving) -> Response:
     """What the loaded model is, and what a request may cost."""
-    service = service_of(request)
     return json_response(service.model.facts() | {"limits": asdict(service.limits)})
 
 
@@ -458,21 +446,18 @@ async def model(request: Request) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-async def metrics(request: Request) -> Response:
+async def metrics(service: Serving) -> Response:
     """Counts and times for Prometheus."""
-    service = service_of(request)
     gatherer = service.gatherer
     gauges = {
         "ready": int(service.ready),
         "waiting_requests": gatherer.requests,
         "waiting_words": gatherer.waiting_cost,
         "waiting_values": gatherer.waiting_values,
-        "resident_bytes": resident_bytes(),
     }
     return Response(service.metrics.text(gauges), media_type=CONTENT_TYPE_LATEST)
 
 
-routers = (openai_router, vector_router, word_router, status_router)
 PAGE_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -481,47 +466,40 @@ PAGE_TYPES = {
 }
 
 
-class PageFile(NamedTuple):
-    """A file of the page."""
-
-    contents: bytes
-    headers: dict[str, str]
+page_router = APIRouter(include_in_schema=False)
 
 
-def read_page() -> dict[str, PageFile]:
-    """All files of the page, by name."""
-    page = {}
-    for file in (files("elmokit.service") / "page").iterdir():
-        media_type = PAGE_TYPES.get(Path(file.name).suffix)
-        if media_type is not None:
-            contents = file.read_bytes()
-            tag = f'"{sha256(contents).hexdigest()[:16]}"'
-            # Browsers ask each time whether it has changed, and mostly hear that it has not.
-            headers = {"content-type": media_type, "cache-control": "no-cache", "etag": tag}
-            page[file.name] = PageFile(contents, headers)
-    return page
+@cache
+def read_page() -> dict[str, bytes]:
+    """All files of the page, by name: a client can only name what is in memory."""
+    page = (files("elmokit.service") / "page").iterdir()
+    return {file.name: file.read_bytes() for file in page if Path(file.name).suffix in PAGE_TYPES}
 
 
-def page_router() -> APIRouter:
-    """Routes for the page; a client can only name what is in memory."""
-    router = APIRouter(include_in_schema=False)
-    page = read_page()
+@page_router.get("/page/{name}")
+async def page_file(request: Request, name: str) -> Response:
+    """A file of the page; browsers ask each time whether it has changed."""
+    contents = read_page().get(name)
+    if contents is None:
+        raise RequestError(404, "there is no such page")
+    tag = f'"{sha256(contents).hexdigest()[:16]}"'
+    media_type = PAGE_TYPES[Path(name).suffix]
+    headers = {"content-type": media_type, "cache-control": "no-cache", "etag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(contents, headers=headers)
 
-    @router.get("/page/{name}")
-    async def page_file(request: Request, name: str) -> Response:
-        if name not in page:
-            raise RequestError(404, "there is no such page")
-        contents, headers = page[name]
-        if request.headers.get("if-none-match") == headers["etag"]:
-            return Response(status_code=304, headers=headers)
-        return Response(contents, headers=headers)
 
-    @router.get("/")
-    async def explorer(request: Request) -> Response:
-        return await page_file(request, "index.html")
+@page_router.get("/")
+async def explorer(request: Request) -> Response:
+    """The page itself."""
+    return await page_file(request, "index.html")
 
-    @router.get("/docs")
-    async def docs(request: Request) -> Response:
-        return await page_file(request, "docs.html")
 
-    return router
+@page_router.get("/docs")
+async def docs(request: Request) -> Response:
+    """All routes and their fields."""
+    return await page_file(request, "docs.html")
+
+
+routers = (openai_router, vector_router, word_router, status_router, page_router)

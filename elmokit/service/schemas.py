@@ -12,11 +12,12 @@ import numpy as np
 from fastapi import Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.types import FailFast
-from pydantic_core import to_json
+from pydantic_core import PydanticCustomError, to_json
 from safetensors.numpy import save
 from starlette.types import Receive, Scope, Send
 
 from elmokit.inference.embedder import Vectors
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.service.middleware import RequestError
 
 
@@ -24,19 +25,15 @@ def check_input(value: Any) -> list[Any]:
     """A text or a list of texts, as a list; token ids are an error."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts:
-        raise ValueError("should be a text or a list of texts, one at least")
+        raise PydanticCustomError("texts", "Input should be a text or a list of texts")
     if any(isinstance(text, int | list) for text in texts):
-        raise ValueError(
-            "has token ids, which mean nothing to this model; send the texts themselves"
-        )
+        problem = "Input has token ids, which mean nothing to this model; send the texts themselves"
+        raise PydanticCustomError("token_ids", problem)
     return texts
 
 
 TEXTS_SCHEMA = {
-    "anyOf": [
-        {"type": "string"},
-        {"type": "array", "items": {"type": "string"}, "minItems": 1},
-    ]
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
 }
 LAYERS_SCHEMA = {
     "anyOf": [{"type": "string", "enum": ["average", "top", "all"]}, {"type": "integer"}]
@@ -84,6 +81,13 @@ class MixWeights(Body):
     gamma: Number = 1.0
     directions: bool = False
 
+    def mix(self, layers: int) -> ScalarMix | DirectionalMix:
+        """The mix itself, of so many layers."""
+        kind = DirectionalMix if self.directions else ScalarMix
+        mix = kind(layers, weights=self.weights, trainable=False)
+        mix.gamma.fill_(self.gamma)
+        return mix
+
 
 class SentencesBody(Body):
     """Either sentences of words, or raw texts."""
@@ -129,8 +133,7 @@ class PredictBody(Body):
     text: Text
     previous: bool = Field(False, description="The word before the text is wanted.")
     missing: bool = Field(
-        False,
-        description="The text is all but its ___, also where that begins or ends it.",
+        False, description="The text is all but its ___, also where that begins or ends it."
     )
     candidates: Texts | None = Field(None, description="Which of these fits best.")
     top: int = Field(10, ge=1, le=1000)
@@ -140,10 +143,6 @@ class PredictBody(Body):
     temperature: float = Field(1.0, ge=0, le=100, allow_inf_nan=False)
     seed: int | None = Field(None, ge=0, lt=2**63)
     among: int | None = Field(None, ge=1, description="Sample among so many likeliest words only.")
-
-
-class ScoreBody(SentencesBody):
-    """Sentences to be scored, each by itself."""
 
 
 class NeighboursBody(Body):
@@ -370,14 +369,6 @@ def wanted_type(accept: str | None) -> str:
         if name in (JSON, "*/*", "application/*"):
             return JSON
     return JSON
-
-
-def check_one_array(sentences: int, pooled: bool) -> None:
-    """Raise HTTP error 406 for several sentences with a vector per word, or none at all."""
-    if sentences != 1 and not (pooled and sentences):
-        raise RequestError(
-            406, f"{NPY} is one array; send one sentence, ask for a pool, or accept {SAFETENSORS}"
-        )
 
 
 def npy_response(array: Vectors) -> Response:

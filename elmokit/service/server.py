@@ -11,8 +11,9 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
+from ipaddress import ip_address
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -26,12 +27,11 @@ from elmokit.service.middleware import (
     Guard,
     Keys,
     Limits,
-    Observation,
     RequestError,
     log,
     validation_error,
 )
-from elmokit.service.routes import page_router, routers
+from elmokit.service.routes import routers
 from elmokit.service.schemas import Error
 from elmokit.service.state import ServedModel, Service
 
@@ -52,21 +52,12 @@ NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_co
 def create_application(
     service: Service, *, keys: Keys | None = None, hosts: Iterable[str] | None = None
 ) -> FastAPI:
-    """Make the application of a service.
-
-    Args:
-        service: The model and what it may cost; started and stopped with the application.
-        keys: The keys that open it; None where everybody may ask.
-        hosts: The host names it responds to; None for any.
-    """
+    """Make the application that starts and stops a service; see `Guard` for keys and hosts."""
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
-        await service.start()
-        try:
+        async with service.running():
             yield
-        finally:
-            await service.stop()
 
     application = FastAPI(
         title="elmokit",
@@ -79,12 +70,13 @@ def create_application(
         telemetry=NO_TELEMETRY,
     )
     application.state.service = service
-    for router in (*routers, page_router()):
+    for router in routers:
         application.include_router(router)
     for kind in (RequestError, InputError, ConfigError, RequestValidationError, HTTPException):
         application.add_exception_handler(kind, error_response)
-    application.add_middleware(Guard, limits=service.limits, keys=keys, hosts=hosts)
-    application.add_middleware(Observation, metrics=service.metrics)
+    application.add_middleware(
+        Guard, metrics=service.metrics, limits=service.limits, keys=keys, hosts=hosts
+    )
     return application
 
 
@@ -139,15 +131,9 @@ def url_of(listener: socket.socket, host: str) -> str:
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
 
 
-def is_everywhere(listener: socket.socket) -> bool:
-    """Whether it listens on all addresses of this machine."""
-    return listener.getsockname()[0] in ALL_ADDRESSES
-
-
 def is_loopback(listener: socket.socket) -> bool:
     """Whether only this machine can reach it."""
-    address: str = listener.getsockname()[0]
-    return address == "::1" or address.startswith("127.")
+    return ip_address(listener.getsockname()[0]).is_loopback
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -157,21 +143,68 @@ INTERRUPTED = 130
 """The exit code after a second Ctrl-C."""
 
 
-class DrainingServer(uvicorn.Server):
-    """A server that finishes its requests after a signal; a second Ctrl-C ends it at once.
+class ModelServer(uvicorn.Server):
+    """A server of a model; `run` serves until SIGTERM or SIGINT.
+
+    It finishes its requests after a signal; a second Ctrl-C ends it at once.
 
     Args:
-        config: Of uvicorn.
-        on_stopping: Called with the number of requests in progress when it is to stop.
+        load: Gives the model, while the service already tells that it is up.
+        host: The address to listen on.
+        port: The port; 0 for any that is free.
+        limits: What requests may cost.
+        keys: The keys that open the service; None where everybody may ask.
+        allowed_hosts: Host names, beside those of this machine, that it responds to.
+        on_ready: Called with the server when the model is loaded.
+        on_stopping: Called with the number of requests it waits for; 0 for the model to be loaded.
+
+    Attributes:
+        url: Where to open it in a browser.
     """
 
-    def __init__(self, config: uvicorn.Config, on_stopping: Callable[[int], None]) -> None:
-        super().__init__(config)
-        self.on_stopping = on_stopping
+    def __init__(
+        self,
+        load: Callable[[], ServedModel],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8017,
+        limits: Limits | None = None,
+        keys: Keys | None = None,
+        allowed_hosts: Iterable[str] = (),
+        on_ready: Callable[[ModelServer], None] = lambda server: None,
+        on_stopping: Callable[[int], None] = lambda requests: None,
+    ) -> None:
+        self.listener = listen(host, port)
+        self.url = url_of(self.listener, host)
+        self.on_ready, self.on_stopping = on_ready, on_stopping
+        self.service = Service(load, limits or Limits(), self.loaded)
+        hosts = hosts_of(self.listener, allowed_hosts, keys)
+        application = create_application(self.service, keys=keys, hosts=hosts)
+        super().__init__(config_of(application, self.service.limits))
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop; raise where the model cannot be loaded."""
+        with interpreter_for_serving():
+            super().run(sockets or [self.listener])
+        if self.service.failure is not None:
+            raise self.service.failure
+        log(logging.INFO, "stopped", address=self.url)
+
+    def loaded(self) -> None:
+        """Tell that the model is there, or stop where it cannot be loaded."""
+        if not self.service.ready:
+            self.should_exit = True
+            return
+        log(logging.INFO, "ready", address=self.url, model=self.service.model.name)
+        gc.collect()
+        gc.freeze()  # the model and its libraries: nothing to look for, a million times over
+        self.on_ready(self)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, and wait for the requests in progress."""
-        self.on_stopping(len(self.server_state.tasks))
+        requests = len(self.server_state.tasks)
+        if requests or not (self.service.ready or self.service.failure):
+            self.on_stopping(requests)
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -192,76 +225,6 @@ class DrainingServer(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-class Listening(NamedTuple):
-    """A server that has its URL, and waits to be run."""
-
-    server: DrainingServer
-    listener: socket.socket
-    url: str
-    failures: list[Exception]  # why the model could not be loaded
-
-    def run(self) -> None:
-        """Serve until told to stop."""
-        with interpreter_for_serving():
-            self.server.run(sockets=[self.listener])
-        if self.failures:
-            raise self.failures[0]
-        log(logging.INFO, "stopped", address=self.url)
-
-
-def serve(
-    load: Callable[[], ServedModel],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8017,
-    listener: socket.socket | None = None,
-    limits: Limits | None = None,
-    keys: Keys | None = None,
-    allowed_hosts: Iterable[str] = (),
-    on_ready: Callable[[str, ServedModel], None] | None = None,
-    on_stopping: Callable[[int], None] | None = None,
-) -> Listening:
-    """A server of a model; `run` serves until SIGTERM or SIGINT.
-
-    Args:
-        load: Gives the model, while the service already tells that it is up.
-        host: The address to listen on.
-        port: The port; 0 for any that is free.
-        listener: What listens there, where the caller has seen to that already.
-        limits: What requests may cost.
-        keys: The keys that open the service; None where everybody may ask.
-        allowed_hosts: Host names, beside those of this machine, that it responds to.
-        on_ready: Called with the URL and the model when it is loaded.
-        on_stopping: Called with the number of requests it waits for; 0 for the model to be loaded.
-    """
-    limits = limits or Limits()
-    listener = listener or listen(host, port)
-    url = url_of(listener, host)
-    failures: list[Exception] = []
-
-    def loaded(model: ServedModel) -> None:
-        log(logging.INFO, "ready", address=url, model=model.name)
-        gc.collect()
-        gc.freeze()  # the model and its libraries: nothing to look for, a million times over
-        if on_ready is not None:
-            on_ready(url, model)
-
-    def failed(error: Exception) -> None:
-        failures.append(error)
-        server.should_exit = True
-
-    def stopping(requests: int) -> None:
-        waiting = requests or not (service.ready or failures)
-        if waiting and on_stopping is not None:
-            on_stopping(requests)
-
-    service = Service(load, limits, loaded, failed)
-    hosts = hosts_of(listener, allowed_hosts, keys)
-    application = create_application(service, keys=keys, hosts=hosts)
-    server = DrainingServer(config_of(application, limits), stopping)
-    return Listening(server, listener, url, failures)
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,38 +28,6 @@ from elmokit.service.middleware import Limits, RequestError, ServiceMetrics, log
 from elmokit.static.vectors import StaticVectors
 from elmokit.system import LARGE_BLOCK
 
-
-class CorpusIndex:
-    """An index that `elmo neighbours build` made; what it says never tells where it is.
-
-    Results are plain values for JSON. Safe from any thread.
-    """
-
-    def __init__(self, index: NeighbourIndex) -> None:
-        self.index = index
-
-    def query(
-        self, words: Sequence[str], position: int, top: int, same_word: bool
-    ) -> list[Mapping[str, Any]]:
-        """The `top` occurrences nearest to the word at a position, as `elmo neighbours query`."""
-        with self._unplaced():
-            found = self.index.query(words, position, top=top, same_word=same_word)
-        return [one.to_dict() for one in found]
-
-    def senses(self, word: str, senses: int | None) -> Mapping[str, Any]:
-        """The senses of a word, their number found where it is not given, as `elmo senses`."""
-        with self._unplaced():
-            return self.index.senses(word, senses=senses).to_dict()
-
-    @contextmanager
-    def _unplaced(self) -> Iterator[None]:
-        """Take the folder's name out of errors."""
-        try:
-            yield
-        except InputError as error:
-            raise InputError(str(error).replace(f"{self.index.path}: ", "")) from None
-
-
 FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
 FIRST_SENTENCES = [["word"] * length for length in range(1, 65)]
@@ -79,7 +47,7 @@ class ServedModel:
     parameters: int
     why_no_words: str = ""
     """What to tell who asks for words, where there is no language model."""
-    index: CorpusIndex | None = None
+    index: NeighbourIndex | None = None
     static: StaticVectors | None = None
     """What a word is without its sentence, to compare with."""
 
@@ -106,7 +74,7 @@ class ServedModel:
         parameters = parameter_count(saved.weights)
         embedder.encode([FIRST_TEXT])
         embedder.embed(FIRST_SENTENCES)
-        exhaust_warnings(embedder.note_words)
+        exhaust_warnings(embedder.unusual.note_all)
         try:
             words = LanguageModel(bilm, saved.vocabulary, tokenizer=splitting)
         except InputError as error:
@@ -158,8 +126,7 @@ def load_model(
     served = replace(ServedModel.of(saved, name_of(model), **settings), static=static)
     if index is None:
         return served
-    opened = NeighbourIndex.open(index, served.embedder, model=served.name)
-    return replace(served, index=CorpusIndex(opened))
+    return replace(served, index=NeighbourIndex.open(index, served.embedder, model=served.name))
 
 
 def name_of(model: Location | None) -> str:
@@ -188,54 +155,48 @@ SHORT_TEXT = 4000
 
 
 class Service:
-    """A model that is being loaded, and then computes.
+    """A model that is being loaded, by `load` in a thread, and then computes.
 
-    Args:
-        load: Gives the model; called in a thread when the service starts.
-        limits: What requests may cost.
-        on_loaded: Called on the event loop when the model is there.
-        on_failure: Called on the event loop when it cannot be loaded.
+    `on_loaded` is called on the event loop when the model is there, or cannot be loaded.
+
+    Attributes:
+        failure: Why the model cannot be loaded.
+        unsent_bytes: Of responses that clients have not taken yet.
     """
 
     def __init__(
         self,
         load: Callable[[], ServedModel],
         limits: Limits,
-        on_loaded: Callable[[ServedModel], None] | None = None,
-        on_failure: Callable[[Exception], None] | None = None,
+        on_loaded: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits = limits
         self.metrics = ServiceMetrics()
         self._load = load
         self._on_loaded = on_loaded
-        self._on_failure = on_failure
         self._model: ServedModel | None = None
-        self._gatherer: Gatherer | None = None
+        self.failure: Exception | None = None
+        self.gatherer = Gatherer(limits, self.metrics)
         self._splitter = ThreadPoolExecutor(1, thread_name_prefix="splitter")
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="searcher")
         self._searches = 0
         self.unsent_bytes = 0
-        """Of responses that clients have not taken yet."""
-        self._loading: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Begin to load the model; until it is there, requests are HTTP error 503."""
-        self._gatherer = Gatherer(self.limits, self.metrics)
-        self._loading = asyncio.create_task(self._load_model(self._gatherer))
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        """Load the model, then compute; give the task that loads it.
 
-    async def loaded(self) -> None:
-        """Wait until the model is there, or cannot be."""
-        assert self._loading is not None
-        await self._loading
-
-    async def stop(self) -> None:
-        """End after the batch that is being computed."""
-        if self._loading is not None:
-            self._loading.cancel()
-        if self._gatherer is not None:
-            await self._gatherer.stop()
-        for executor in (self._splitter, self._searcher):
-            executor.shutdown(wait=True, cancel_futures=True)
+        Until it is loaded, requests are HTTP error 503. It ends after the batch that is being
+        computed.
+        """
+        loading = asyncio.create_task(self._load_model())
+        try:
+            yield loading
+        finally:
+            loading.cancel()
+            await self.gatherer.stop()
+            for executor in (self._splitter, self._searcher):
+                executor.shutdown(wait=True, cancel_futures=True)
 
     @property
     def ready(self) -> bool:
@@ -251,51 +212,40 @@ class Service:
             )
         return self._model
 
-    @property
-    def gatherer(self) -> Gatherer:
-        """Who has the model compute."""
-        assert self._gatherer is not None  # the service has started before it is asked
-        return self._gatherer
-
-    async def split(self, texts: Sequence[str]) -> list[list[list[str]]]:
-        """The sentences of each raw text, as the model's own text was split."""
-        split = self.model.embedder.split
-        return await self.read(sum(map(len, texts)), lambda: [split(text) for text in texts])
-
     async def read(self, characters: int, function: Callable[[], T]) -> T:
         """Run what reads so many characters: in a thread, unless they are few."""
         if characters <= SHORT_TEXT:
             return function()
         return await asyncio.get_running_loop().run_in_executor(self._splitter, function)
 
-    async def search(self, question: Callable[..., Any], *arguments: Any) -> Any:
+    async def search(self, question: Callable[[NeighbourIndex], T]) -> T:
         """Ask the index, in a thread of its own: the model continues meanwhile."""
+        index = self.model.index
+        if index is None:
+            raise RequestError(404, "no index is loaded; start with --index")
         if self._searches >= self.limits.searches:
             raise RequestError(503, "too many searches are waiting; try again later", retry_after=1)
         self._searches += 1
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._searcher, question, *arguments)
+            return await loop.run_in_executor(self._searcher, question, index)
+        except InputError as error:  # which clients are told, but not where the index is
+            raise InputError(str(error).replace(f"{index.path}: ", "")) from None
         finally:
             self._searches -= 1
 
-    async def _load_model(self, gatherer: Gatherer) -> None:
+    async def _load_model(self) -> None:
         try:
-            model = await gatherer.call(self._load)
+            self._model = await self.gatherer.call(self._load)
+            self.gatherer.start()
         except Exception as error:
             if not isinstance(error, ElmoError):  # which says all in its message
                 log_failure("the model cannot be loaded", error)
-            if self._on_failure is not None:
-                self._on_failure(error)
-            return
-        self._model = model
-        gatherer.start()
-        if self._on_loaded is not None:
-            self._on_loaded(model)
+            self.failure = error
+        self._on_loaded()
 
 
-def service_of(request: Request) -> Service:
-    """The service that a request is for."""
-    service = request.app.state.service
-    assert isinstance(service, Service)
+async def service_of(request: Request) -> Service:
+    """The service that a request is for; async, as FastAPI calls others in a thread."""
+    service: Service = request.app.state.service
     return service

@@ -1,4 +1,4 @@
-"""Static word vectors in files: text, word2vec's and fastText's binary files, and our own.
+"""Files of static word vectors: text, word2vec's and fastText's binary files, and our own.
 
 What a file is, its first bytes tell; what it becomes, its name.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, RawIOBase
@@ -53,18 +52,11 @@ WORDS_PER_REPORT = 1 << 13
 
 
 class WordVectors(NamedTuple):
-    """Different words, in the order of their file, and a vector for each."""
-
-    words: list[str]
-    vectors: Array  # (words, size)
-
-
-class StoredVectors(NamedTuple):
-    """All that a file holds."""
+    """All that a file holds: different words, in its order, and a vector for each."""
 
     words: list[str]
     vectors: NDArray[Any]  # (words, size); float16 in our own files, as a rule
-    description: dict[str, str]  # what the vectors are: `method` and `tokenizer`, where known
+    description: Mapping[str, str] = {}  # what they are: `method` and `tokenizer`, where known
     subwords: Subwords | None = None
 
 
@@ -76,32 +68,21 @@ def read_word_vectors(
     Args:
         path: A text file with or without word2vec's first line, word2vec's or fastText's binary
             file, each plain or compressed, or our own.
-        wanted: Store these words only, and memory for no others. Letters must match in case. The
-            numbers of other words are counted, but not looked at.
+        wanted: Store these words only, in single precision. Letters must match in case. Of text and
+            word2vec's binary file, others take no memory: their numbers are not looked at.
         progress: Called with the bytes of the file that are read so far, and with all its bytes.
     """
-    if isinstance(wanted, str):
-        raise InputError(f"expected a list of words, got {wanted!r}; put it into a list")
-    keep = None if wanted is None else frozenset(wanted)
-    words, vectors, *_ = read_stored_vectors(path, keep, progress)
-    rows = [row for row, word in enumerate(words) if keep is None or word in keep]
-    if len(rows) < len(words):
-        words, vectors = [words[row] for row in rows], vectors[rows]
-    return WordVectors(words, vectors.astype(np.float32, copy=False))
-
-
-def read_stored_vectors(
-    path: PathLike, keep: Collection[str] | None = None, progress: Progress | None = None
-) -> StoredVectors:
-    """Read all that a file holds; of text and word2vec's binary file only the words to `keep`."""
     path = Path(path)
     kind = kind_of(path)
-    if kind == "native":
-        return _read_native(path)
-    if kind == "fasttext":
-        return _read_fasttext(path)
-    read = _read_text if kind == "text" else _read_binary
-    return StoredVectors(*read(path, keep, progress), {})
+    if kind in ("text", "binary"):
+        read = _read_text if kind == "text" else _read_binary
+        return WordVectors(*read(path, wanted, progress))
+    found = _read_native(path) if kind == "native" else _read_fasttext(path)
+    if wanted is None:
+        return found
+    rows = [row for row, word in enumerate(found.words) if word in wanted]
+    vectors = found.vectors[rows].astype(np.float32, copy=False)
+    return found._replace(words=[found.words[row] for row in rows], vectors=vectors)
 
 
 def save_word_vectors(
@@ -115,12 +96,12 @@ def save_word_vectors(
     Args:
         path: .txt or .vec is word2vec's text, .bin its binary file, .safetensors ours.
         words: Different words.
-        vectors: A vector for each; exact to the bit, but in half precision in our own file.
+        vectors: A finite vector for each; exact to the bit, but in half precision in our own file.
         description: What our own format stores with them.
     """
     kind = format_of(path)
     array = np.asarray(vectors, dtype=np.float32)
-    _check_writable(f"{path}: not written;", words, array, kind)
+    _check_writable(path, words, array, kind)
     if kind == "native":
         _write_native(path, words, array, description or {})
     else:
@@ -140,7 +121,8 @@ def kind_of(path: PathLike) -> Kind:
     path = Path(path)
     if path.suffix.lower() == SUFFIX or path.is_dir():
         return "native"
-    head = _head(path)
+    with opened(path) as (_, file):
+        head = file.read(HEAD_BYTES).removeprefix(BOM_UTF8)
     if head.startswith(FASTTEXT):
         return "fasttext"
     if PICKLE.match(head):
@@ -157,12 +139,6 @@ def kind_of(path: PathLike) -> Kind:
     # Damaged text is still text, so that its reader can name the line.
     named_binary = ".bin" in [suffix.lower() for suffix in path.suffixes[-2:]]
     return "binary" if named_binary or CONTROL.search(contents) else "text"
-
-
-def _head(path: Path) -> bytes:
-    """The first bytes of a file, decompressed."""
-    with opened(path) as (_, file):
-        return file.read(HEAD_BYTES).removeprefix(BOM_UTF8)
 
 
 def header_of(line: bytes) -> tuple[int, int] | None:
@@ -243,12 +219,14 @@ def _numbers_at_the_end(line: bytes) -> int:
 
 def _parsed(numbers: bytes) -> Array:
     """The numbers of a line, all finite, as (size,)."""
+    pieces = numbers.split(b" ")
     with np.errstate(over="ignore"):
-        vector = np.array(numbers.split(b" "), dtype=np.float32)
-    if b"_" in numbers:  # as Python groups digits
-        raise ValueError("has a number with _ in it")
-    if not np.isfinite(vector).all():
-        bad = numbers.split(b" ")[int(np.isfinite(vector).argmin())]
+        vector = np.array(pieces, dtype=np.float32)
+    good = np.isfinite(vector)
+    if b"_" in numbers:  # NumPy reads 1_0 as 10
+        good &= [b"_" not in piece for piece in pieces]
+    if not good.all():
+        bad = pieces[int(good.argmin())]
         raise ValueError(f"{bad.decode()!r} is not a finite number")
     return vector
 
@@ -304,24 +282,19 @@ def _not_finite(words: Sequence[str], vectors: Array) -> str | None:
     return None if finite.all() else words[int(finite.argmin())]
 
 
-def _check_writable(refused: str, words: Sequence[str], vectors: Array, kind: Kind) -> None:
-    """Raise an error for what would not be read back as it is, after what `refused` says."""
-    if vectors.ndim != 2 or len(words) != len(vectors) or 0 in vectors.shape:
-        raise InputError(
-            f"{refused} {len(words)} words have vectors of shape {vectors.shape}; "
-            "give (words, size)"
-        )
+def _check_writable(path: PathLike, words: Sequence[str], vectors: Array, kind: Kind) -> None:
+    """Raise for what would not be read back as it is."""
     if (bad := _not_finite(words, vectors)) is not None:
-        raise InputError(f"{refused} the vector of {bad!r} has NaN or infinite numbers")
-    repeated, times = Counter(words).most_common(1)[0]
-    if times > 1:
-        raise InputError(f"{refused} {repeated!r} comes {times} times; give different words")
+        raise InputError(
+            f"{path}: not written; the vector of {bad!r} has NaN or infinite numbers; leave it out"
+        )
     for word in words:
         good = bool(word) and "\n" not in word and is_utf8(word)
         if good and kind != "native":
             good = _is_word(word.encode("utf-8")) if kind == "text" else " " not in word
         if not good:
-            raise InputError(f"{refused} {word!r} would be read as something else; leave it out")
+            problem = f"{word!r} would be read as something else; leave it out"
+            raise InputError(f"{path}: not written; {problem}")
 
 
 def _write_word2vec(path: PathLike, words: Sequence[str], vectors: Array, binary: bool) -> None:
@@ -338,7 +311,7 @@ def import_gensim() -> Any:
     return import_extra("gensim.models.fasttext", "static")
 
 
-def _read_fasttext(path: Path) -> StoredVectors:
+def _read_fasttext(path: Path) -> WordVectors:
     """Read fastText's `.bin` file, plain or compressed."""
     fasttext = import_gensim()
     with _decompressed(path) as plain:
@@ -349,7 +322,7 @@ def _read_fasttext(path: Path) -> StoredVectors:
             problem = f"{path}: is not a complete fastText file ({why}); get it again"
             raise FormatError(problem) from error
     description = {"method": "fasttext"}
-    return StoredVectors(list(keyed.index_to_key), keyed.vectors, description, subwords_of(keyed))
+    return WordVectors(list(keyed.index_to_key), keyed.vectors, description, subwords_of(keyed))
 
 
 def subwords_of(keyed: Any) -> Subwords:
@@ -376,12 +349,9 @@ def _decompressed(path: Path) -> Iterator[Path]:
         yield plain
 
 
-def _read_native(path: Path) -> StoredVectors:
+def _read_native(path: Path) -> WordVectors:
     """Read a file of ours, or the one inside a folder; raise an error where it is not complete."""
-    if path.is_dir():
-        if not (path / VECTORS_FILE).exists():
-            raise InputError(f"{path}: is a folder without {VECTORS_FILE}; name a file of vectors")
-        path /= VECTORS_FILE
+    path = path / VECTORS_FILE if path.is_dir() else path
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -403,7 +373,7 @@ def _read_native(path: Path) -> StoredVectors:
             f"{path}: has {len(words)} words and {vectors.dtype} vectors of shape "
             f"{vectors.shape}; get it again"
         )
-    return StoredVectors(words, vectors, description)
+    return WordVectors(words, vectors, description)
 
 
 def _write_native(

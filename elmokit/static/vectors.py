@@ -15,9 +15,9 @@ from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
 from elmokit.config import check_size
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
-from elmokit.static.files import VECTORS_FILE, Subwords, read_stored_vectors, save_word_vectors
+from elmokit.static.files import VECTORS_FILE, Subwords, read_word_vectors, save_word_vectors
 from elmokit.text.characters import Sentence, check_sentence, check_sentences, short
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer
+from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
 
 Vectors = NDArray[np.float32]
 
@@ -58,7 +58,6 @@ def near_forms(word: str, words: Sequence[str]) -> list[str]:
 NAMES = {"skip-gram": "word2vec", "cbow": "word2vec", "fasttext": "fastText"}
 """What vectors are called, by the method that made them."""
 ROWS_AT_ONCE = 1 << 15
-"""Vectors that are brought to single precision together."""
 
 
 class WordNeighbour(NamedTuple):
@@ -128,8 +127,8 @@ class StaticVectors:
         `load()`, `load("glove.6B.50d.txt.gz")`, `load("vectors.bin")`. The tokenizer is the one
         the vectors were trained with, where the file says it, unless given.
         """
-        path = bundled_vectors() if path is None else Path(path)
-        words, table, description, subwords = read_stored_vectors(path, progress=progress)
+        path = Path(path or bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE)
+        words, table, description, subwords = read_word_vectors(path, progress=progress)
         chosen = description.get("tokenizer", "default") if tokenizer is None else tokenizer
         return cls(
             words,
@@ -152,7 +151,7 @@ class StaticVectors:
         save_word_vectors(path, self.words[:words], self._table[:words], description)
 
     def __repr__(self) -> str:
-        return f"StaticVectors({self.name!r}, {len(self)} words of {self.size})"
+        return f"StaticVectors({self.name!r}, {len(self)} words of {self.vector_size})"
 
     def __len__(self) -> int:
         return len(self.words)
@@ -161,23 +160,19 @@ class StaticVectors:
         return self.row_of(word) is not None
 
     @property
-    def size(self) -> int:
+    def vector_size(self) -> int:
         """Size of a word's vector."""
         return int(self._table.shape[1])
-
-    @property
-    def vector_size(self) -> int:
-        """Size of a word's vector, as `Embedder` calls it."""
-        return self.size
 
     def row_of(self, word: str) -> int | None:
         """The row of a word in the table; None where it has none."""
         forms = forms_of(word, self.lowercase)
         return next((self._rows[form] for form in forms if form in self._rows), None)
 
-    def rows(self, numbers: Sequence[int] | NDArray[np.integer]) -> Vectors:
+    def rows(self, numbers: Sequence[int] | slice) -> Vectors:
         """The vectors of some rows of the table, (rows, size)."""
-        return self._table[np.asarray(numbers, dtype=np.intp)].astype(np.float32)
+        rows = numbers if isinstance(numbers, slice) else np.asarray(numbers, dtype=np.intp)
+        return self._table[rows].astype(np.float32)
 
     def find(self, word: str) -> Vectors | None:
         """The vector (size,) of a word, by its subwords if need be; None where it has none."""
@@ -200,10 +195,7 @@ class StaticVectors:
 
         There is one layer: "average", "top" and 0 are all the same; "all" is (1, words, size).
         """
-        check_layers(layers)
-        check_sentences(sentences)
-        arrays = [self._embedded(sentence) for sentence in sentences]
-        return [array[None] for array in arrays] if layers == "all" else arrays
+        return list(self.embed_stream(sentences, layers))
 
     def embed_layers(self, sentences: Sequence[Sentence]) -> list[Vectors]:
         """The same as `embed(sentences, layers="all")`: arrays (1, words, size)."""
@@ -227,12 +219,10 @@ class StaticVectors:
         A text without any is zeros.
         """
         check_layers(layers)
-        if isinstance(texts, str):
-            raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
-        if not isinstance(texts, Iterable):
-            raise InputError(f"expected a list of texts, got {short(texts)}")
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise InputError(f"expected a list of texts, got {short(texts)}; write [text]")
         means = [self._mean(self.tokenize(text)) for text in texts]
-        return np.array(means, np.float32).reshape(-1, self.size)
+        return np.array(means, np.float32).reshape(-1, self.vector_size)
 
     def tokenize(self, text: str) -> list[str]:
         """Split raw text into words, with the tokenizer the vectors were trained with."""
@@ -240,9 +230,7 @@ class StaticVectors:
 
     def split(self, text: str) -> list[list[str]]:
         """Split raw text into sentences of words, with the same tokenizer."""
-        if not isinstance(text, str):
-            raise InputError(f"expected a text, got {short(text)}")
-        return [[token.text for token in sentence] for sentence in self.tokenizer.sentences(text)]
+        return split_text(text, self.tokenizer)
 
     def similarity(self, first: str, second: str) -> float:
         """Cosine of the angle between the vectors of two words."""
@@ -273,55 +261,40 @@ class StaticVectors:
     ) -> list[WordNeighbour]:
         """The words nearest to a vector (size,) by cosine, but those of some rows."""
         check_size("top", top)
-        cosines = self.cosines(vector[None])[0]
+        cosines = np.concatenate([self.rows(block) @ unit(vector) for block in self._blocks()])
+        cosines /= self._lengths
         cosines[list(without)] = -np.inf
         count = min(top, len(self) - len(set(without)))
         # Stable: the first of equal ones comes first.
         best = np.argsort(-cosines, kind="stable")[:count]
         return [WordNeighbour(self.words[row], float(cosines[row])) for row in best.tolist()]
 
-    def cosines(self, vectors: Vectors) -> Vectors:
-        """Cosines (vectors, words) between some vectors (vectors, size) and all of the table."""
-        units = unit(vectors)
-        found = np.empty((len(vectors), len(self)), np.float32)
-        for start in range(0, len(self), ROWS_AT_ONCE):
-            block = slice(start, start + ROWS_AT_ONCE)
-            np.matmul(units, self._table[block].astype(np.float32).T, out=found[:, block])
-        found /= self._lengths
-        return found
-
     @cached_property
     def _lengths(self) -> Vectors:
         """The length of each vector (words,); 1 where it is zero, so that its cosines are 0."""
-        blocks = (
-            np.linalg.norm(self._table[start : start + ROWS_AT_ONCE].astype(np.float32), axis=1)
-            for start in range(0, len(self), ROWS_AT_ONCE)
-        )
-        lengths = np.concatenate(list(blocks))
+        blocks = [np.linalg.norm(self.rows(block), axis=1) for block in self._blocks()]
+        lengths = np.concatenate(blocks)
         lengths[lengths == 0] = 1
         return lengths
 
+    def _blocks(self) -> Iterator[slice]:
+        """Rows of the table that are brought to single precision together."""
+        return (slice(at, at + ROWS_AT_ONCE) for at in range(0, len(self), ROWS_AT_ONCE))
+
     def _embedded(self, sentence: Sentence) -> Vectors:
         """The vectors (words, size) of a sentence, zeros where a word has none."""
-        vectors = np.zeros((len(sentence), self.size), np.float32)
         rows = [self.row_of(word) for word in sentence]
-        known = [place for place, row in enumerate(rows) if row is not None]
-        vectors[known] = self.rows([row for row in rows if row is not None])
-        if self._subwords is not None:
-            for place in {*range(len(sentence))}.difference(known):
-                found = self._subwords(sentence[place])
+        vectors = self.rows([row or 0 for row in rows])
+        for place, row in enumerate(rows):
+            if row is None:
+                found = self.find(sentence[place])
                 vectors[place] = 0 if found is None else found
         return vectors
 
     def _mean(self, words: Sequence[str]) -> Vectors:
         vectors = self._embedded(words)
         found = vectors.any(axis=1)
-        return vectors[found].mean(0) if found.any() else np.zeros(self.size, np.float32)
-
-
-def bundled_vectors() -> Path:
-    """The file of the bundled English vectors."""
-    return bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE
+        return vectors[found].mean(0) if found.any() else np.zeros(self.vector_size, np.float32)
 
 
 def forms_of(word: str, lowercase: bool) -> tuple[str, ...]:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, NamedTuple, get_args
 
-from elmokit.config import change_setting, check_choice
+from elmokit.config import change_setting, check_choice, hints_of, tables_of
 from elmokit.errors import ConfigError
-from elmokit.tasks.config import TABLES, Kind, Preset, Tables, TaskConfig
+from elmokit.tasks.config import (
+    FILES,
+    OF_ALL_NETWORKS,
+    OF_NETWORK,
+    Kind,
+    NetworkConfig,
+    Preset,
+    Tables,
+    TaskConfig,
+)
 
 SMALL_SPAM: Tables = {
     "inputs": {"elmo_dropout": 0.1},
@@ -193,20 +201,34 @@ def task_config(
                 "give another name"
             )
         check_has_table(setting)
-        if setting.split(".")[0] == "coref" != task.kind:
-            raise ConfigError(f"{setting} is a setting of coreference; {name} has none of its own")
         change_setting(tables, setting.split("."), value)
+    for setting in settings or {}:
+        check_is_read(setting, name, tables)
     return TaskConfig.from_dict({**tables, "name": name, "kind": task.kind})
 
 
-def check_has_table(setting: str) -> None:
-    """Refuse a setting without the name of its table, naming it in full."""
-    if "." in setting or setting in TABLES:
+def check_is_read(setting: str, name: str, tables: Mapping[str, Any]) -> None:
+    """Raise where a setting is of another network than the task has."""
+    table, _, key = setting.partition(".")
+    if table == "coref" != CATALOGUE[name].kind:
+        raise ConfigError(f"{setting} is a setting of coreference; {name} has none of its own")
+    if table != "network" or key not in hints_of(NetworkConfig):
         return
-    near = [
-        f"{table}.{setting}"
-        for table, kind in TABLES.items()
-        if setting in {each.name for each in fields(kind)}
-    ]
+    network = tables["network"].get("name")
+    known = (*OF_ALL_NETWORKS, *OF_NETWORK.get(network, hints_of(NetworkConfig)))
+    if key not in known:
+        raise ConfigError(
+            f"{setting} is not a setting of {network!r}, the network of {name}; "
+            f"it has {', '.join(known)}"
+        )
+
+
+def check_has_table(setting: str) -> None:
+    """Raise for a setting without the name of its table, naming it in full."""
+    names = {table: set(hints_of(kind)) for table, kind in tables_of(TaskConfig).items()}
+    names["files"] = set(FILES)
+    if "." in setting or setting in names:
+        return
+    near = [f"{table}.{setting}" for table, known in names.items() if setting in known]
     if near:
         raise ConfigError(f"unknown setting {setting!r}; did you mean {near[0]!r}?")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import check_size
 from elmokit.errors import InputError
-from elmokit.text.batching import batch_by_length
 
+Item = TypeVar("Item")
 Words = tuple[str, ...]
-BLANKS = " \t\n\r\v\f"
+WHITESPACE = " \t\n\r\v\f"
 """What separates words. A no-break space and the like may be one."""
 
 
@@ -49,7 +48,7 @@ class TextExample:
     @property
     def labels(self) -> tuple[str, ...]:
         """Its label; none if it has none."""
-        return _one_or_none(self.label)
+        return () if self.label is None else (self.label,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +59,6 @@ class TaggedSentence:
     tags: tuple[str, ...] | None
     """None where they are to be predicted."""
     place: str
-
-    def __post_init__(self) -> None:
-        if self.tags is not None and len(self.tags) != len(self.words):
-            raise InputError(
-                f"{self.place}: has {len(self.words)} words but {len(self.tags)} tags; give each "
-                "word one tag"
-            )
 
     @property
     def sentences(self) -> tuple[Words, ...]:
@@ -97,7 +89,7 @@ class PairExample:
     @property
     def labels(self) -> tuple[str, ...]:
         """Its label; none if it has none."""
-        return _one_or_none(self.label)
+        return () if self.label is None else (self.label,)
 
 
 Example = TextExample | TaggedSentence | PairExample
@@ -106,11 +98,7 @@ Example = TextExample | TaggedSentence | PairExample
 
 def is_word(value: object) -> bool:
     """Whether a value is a word: a text that is more than whitespace."""
-    return isinstance(value, str) and bool(value.strip(BLANKS))
-
-
-def _one_or_none(label: str | None) -> tuple[str, ...]:
-    return () if label is None else (label,)
+    return isinstance(value, str) and bool(value.strip(WHITESPACE))
 
 
 LENGTH_NOISE = 0.1
@@ -138,32 +126,34 @@ def epoch_batches(
     >>> sorted(map(sorted, batches))
     [[0, 2], [1], [3]]
     """
-    check_size("tokens", tokens)
-    check_size("most", most)
     random = np.random.default_rng([seed, epoch])
     lengths = np.asarray(sizes, dtype=np.float64)
     noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths)))
-    batches = _cut(np.argsort(-noisy, kind="stable"), sizes, tokens, most)
+    longest_first = np.argsort(-noisy, kind="stable").tolist()
+
+    def padded(batch: Sequence[int]) -> float:
+        return len(batch) * max(sizes[n] for n in batch) if len(batch) <= most else np.inf
+
+    batches = list(groups_within(tokens, longest_first, padded))
     return [batches[number] for number in random.permutation(len(batches))]
 
 
-def ordered_batches(sizes: Sequence[int], *, tokens: int, most: int) -> list[list[int]]:
-    """Batches of examples that are only looked at: similar sizes together, the largest first."""
-    return batch_by_length(sizes, tokens, most)
+def groups_within(
+    most: int, items: Iterable[Item], cost: Callable[[Sequence[Item]], float]
+) -> Iterator[list[Item]]:
+    """Items in their order, in groups that cost at most so much; one that costs more is alone.
 
-
-def _cut(order: NDArray[np.int64], sizes: Sequence[int], tokens: int, most: int) -> list[list[int]]:
-    """Cut an order of examples into batches within the budget."""
-    batches: list[list[int]] = []
-    longest = 0
-    for number in order.tolist():
-        longest = max(longest, sizes[number])
-        full = batches and (len(batches[-1]) == most or (len(batches[-1]) + 1) * longest > tokens)
-        if not batches or full:
-            batches.append([])
-            longest = sizes[number]
-        batches[-1].append(number)
-    return batches
+    >>> list(groups_within(5, [1, 3, 2, 9, 1], sum))
+    [[1, 3], [2], [9], [1]]
+    """
+    group: list[Item] = []
+    for item in items:
+        if group and cost([*group, item]) > most:
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
 
 
 def fixed_part(count: int, fraction: float) -> list[int]:
@@ -224,24 +214,14 @@ class Labels:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
-        if len(set(self.names)) != len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise InputError(f"label {shown(twice)} is there twice; give each class another name")
         if len(self.names) == 1:
             only = f"only the label {shown(self.names[0])}"
             raise InputError(f"there is {only}; a task needs at least two to tell apart")
 
     @classmethod
     def from_examples(cls, examples: Sequence[Example]) -> Labels:
-        """Those that occur in examples, sorted; every example must be labelled."""
-        if not examples:
-            raise InputError("there is no label; a task needs at least two to tell apart")
-        names: set[str] = set()
-        for example in examples:
-            if not example.labels:
-                raise InputError(f"{example.place}: has no label; only labelled examples can teach")
-            names.update(example.labels)
+        """Those that occur in examples, which are labelled, sorted."""
+        names = {label for example in examples for label in example.labels}
         try:
             return cls(tuple(sorted(names)))
         except InputError as error:
@@ -294,15 +274,6 @@ def shown(name: str) -> str:
 
 
 Offsets = tuple[int, int]
-
-
-def place_of_words(offsets: Sequence[Offsets], first_word: int, end_word: int) -> Offsets:
-    """Where some words, one or more, begin and end in the text.
-
-    >>> place_of_words([(0, 3), (4, 9), (9, 10)], 1, 3)
-    (4, 10)
-    """
-    return offsets[first_word][0], offsets[end_word - 1][1]
 
 
 def words_between(offsets: Sequence[Offsets], start: int, end: int) -> tuple[int, int]:

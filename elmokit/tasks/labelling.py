@@ -1,10 +1,11 @@
-"""Tasks with one label an example: the class of a text, or of a pair of sentences."""
+"""Classification tasks: the class of a text, or of a pair of sentences."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,12 +15,11 @@ from elmokit.errors import InputError
 from elmokit.tasks.examples import Labels, PairExample, TextExample
 from elmokit.tasks.inputs import Sizes
 from elmokit.tasks.networks.texts import BiattentiveClassifier, PairNetwork, PooledClassifier
-from elmokit.tasks.predictions import LabelPrediction
 from elmokit.tasks.scores import Accuracy, score_labels
 from elmokit.tasks.task import (
-    AnExample,
-    Given,
     Network,
+    ParsedInput,
+    Prediction,
     Task,
     TaskModel,
     check_has_words,
@@ -28,43 +28,54 @@ from elmokit.tasks.task import (
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
+Labelled = TypeVar("Labelled", TextExample, PairExample)
 
-class LabelTask(Task[AnExample, Network, str]):
+
+@dataclass(frozen=True, slots=True)
+class LabelPrediction(Prediction):
+    """The class of a text or of a pair."""
+
+    label: str
+    probabilities: Mapping[str, float]
+    """Of every class."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {"label": self.label, "probabilities": dict(self.probabilities)}
+
+
+class LabelTask(Task[Labelled, Network, str]):
     """Tasks with one label an example: logits, cross-entropy, accuracy."""
 
     unit: ClassVar[str]
 
     @abstractmethod
-    def logits(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> Tensor:
+    def logits(self, model: TaskModel[Network], examples: Sequence[Labelled]) -> Tensor:
         """Scores of all classes, (examples, classes)."""
 
-    @staticmethod
-    @abstractmethod
-    def label_of(example: AnExample) -> str | None:
-        """The right answer, if it is known."""
-
     @classmethod
-    def labels_of(cls, examples: Sequence[AnExample]) -> Labels:
+    def labels_of(cls, examples: Sequence[Labelled]) -> Labels:
         """Those that occur."""
-        return Labels.from_examples(examples)  # type: ignore[arg-type]
+        return Labels.from_examples(examples)
 
-    def prepare(self, examples: Sequence[AnExample]) -> list[AnExample]:
+    def prepare(self, examples: Sequence[Labelled]) -> list[Labelled]:
         """The same, every label being known."""
-        self.expected(examples)
+        for example in examples:
+            self.labels.numbers(example.labels, example.place)
         return list(examples)
 
-    def loss(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> Tensor:
+    def loss(self, model: TaskModel[Network], examples: Sequence[Labelled]) -> Tensor:
         """Cross-entropy, the mean over examples."""
         logits = self.logits(model, examples)
-        numbers = self.labels.numbers(self.expected(examples), "a batch")
+        numbers = self.labels.numbers(_expected(examples))
         return functional.cross_entropy(logits, torch.tensor(numbers, device=logits.device))
 
-    def guess(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> list[str]:
+    def guess(self, model: TaskModel[Network], examples: Sequence[Labelled]) -> list[str]:
         """The class of the highest score."""
         return [self.labels.names[n] for n in self.logits(model, examples).argmax(-1).tolist()]
 
     def predict(
-        self, model: TaskModel[Network], examples: Sequence[AnExample]
+        self, model: TaskModel[Network], examples: Sequence[Labelled]
     ) -> list[LabelPrediction]:
         """The most probable class, and the probabilities of all."""
         probabilities = self.logits(model, examples).cpu().double().softmax(-1)
@@ -75,24 +86,17 @@ class LabelTask(Task[AnExample, Network, str]):
             )
         ]
 
-    def score(self, examples: Sequence[AnExample], guesses: Sequence[str]) -> Accuracy:
+    def score(self, examples: Sequence[Labelled], guesses: Sequence[str]) -> Accuracy:
         """Accuracy."""
-        return score_labels(self.labels, self.expected(examples), guesses, unit=self.unit)
+        return score_labels(self.labels, _expected(examples), guesses, unit=self.unit)
 
-    def confusion(self, examples: Sequence[AnExample], guesses: Sequence[str]) -> Accuracy:
+    def confusion(self, examples: Sequence[Labelled], guesses: Sequence[str]) -> Accuracy:
         """The same: an accuracy knows what was taken for what."""
         return self.score(examples, guesses)
 
-    def expected(self, examples: Sequence[AnExample]) -> list[str]:
-        """The right answers; an example without one, or with an unknown one, is refused."""
-        names = []
-        for example in examples:
-            name = self.label_of(example)
-            if name is None:
-                raise InputError(f"{example.place}: has no label; give a file of labelled examples")
-            self.labels.number(name, example.place)
-            names.append(name)
-        return names
+
+def _expected(examples: Iterable[TextExample | PairExample]) -> list[str]:
+    return [label for example in examples for label in example.labels]
 
 
 class TextTask(LabelTask[TextExample, PooledClassifier | BiattentiveClassifier]):
@@ -101,30 +105,11 @@ class TextTask(LabelTask[TextExample, PooledClassifier | BiattentiveClassifier])
     kind = "text"
     unit = "texts"
 
-    @classmethod
-    def group_of(cls, example: TextExample) -> Hashable:
-        """Its words: a text that comes again would give its label away."""
-        return example.words
-
-    @staticmethod
-    def label_of(example: TextExample) -> str | None:
-        """Its label."""
-        return example.label
-
     def make_network(self, sizes: Sizes) -> PooledClassifier | BiattentiveClassifier:
         """A dense layer over pooled words, or biattention."""
-        network, classes = self.config.network, len(self.labels)
-        if network.name == "biattentive":
-            return BiattentiveClassifier(
-                sizes,
-                classes,
-                hidden=network.hidden,
-                dropout=network.dropout,
-                dense=network.dense,
-            )
-        return PooledClassifier(
-            sizes, classes, hidden=network.hidden, dropout=network.dropout, pool=network.pool
-        )
+        network = self.config.network
+        kind = BiattentiveClassifier if network.name == "biattentive" else PooledClassifier
+        return kind(sizes, len(self.labels), network)
 
     def logits(
         self,
@@ -134,11 +119,11 @@ class TextTask(LabelTask[TextExample, PooledClassifier | BiattentiveClassifier])
         """Scores of all classes, (texts, classes)."""
         return model.network(model.inputs([example.words for example in examples]))
 
-    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+    def parse_input(self, item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
         """A text, or its words."""
         words = words_of(item, tokenizer, place)
         check_has_words(words, place)
-        return Given([TextExample(words, None, place)])
+        return ParsedInput([TextExample(words, None, place)])
 
 
 class PairTask(LabelTask[PairExample, PairNetwork]):
@@ -152,15 +137,9 @@ class PairTask(LabelTask[PairExample, PairNetwork]):
         """Its first sentence: pairs that share it are seldom of one label, so it gives one away."""
         return example.first
 
-    @staticmethod
-    def label_of(example: PairExample) -> str | None:
-        """Its label."""
-        return example.label
-
     def make_network(self, sizes: Sizes) -> PairNetwork:
         """ESIM."""
-        network = self.config.network
-        return PairNetwork(sizes, len(self.labels), hidden=network.hidden, dropout=network.dropout)
+        return PairNetwork(sizes, len(self.labels), self.config.network)
 
     def logits(self, model: TaskModel[PairNetwork], examples: Sequence[PairExample]) -> Tensor:
         """Scores of all classes, (pairs, classes)."""
@@ -168,11 +147,11 @@ class PairTask(LabelTask[PairExample, PairNetwork]):
         second = model.inputs([example.second for example in examples])
         return model.network(first, second)
 
-    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+    def parse_input(self, item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
         """Two texts, or the words of two."""
         if isinstance(item, str) or not isinstance(item, Sequence) or len(item) != 2:
             raise InputError(f"{place}: is {short(item)}, not a pair; write (first, second)")
         first, second = (words_of(part, tokenizer, place) for part in item)
         check_has_words(first, place)
         check_has_words(second, place)
-        return Given([PairExample(first, second, None, place)])
+        return ParsedInput([PairExample(first, second, None, place)])

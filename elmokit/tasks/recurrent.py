@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over padded sentences; padding costs nothing and changes nothing."""
+"""Bidirectional LSTM over padded sentences; padding costs nothing and changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from elmokit.config import check_number, check_size
 from elmokit.model.lstm_gradients import (
     output_gate,
     previous_outputs,
@@ -26,7 +25,6 @@ class VariationalDropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        check_number("dropout", rate, below=1.0)
         self.rate = rate
 
     def forward(self, vectors: Tensor) -> Tensor:
@@ -51,9 +49,6 @@ class BidirectionalLSTM(nn.Module):
 
     def __init__(self, size: int, *, hidden: int, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
-        check_size("size of the word vectors", size)
-        check_size("hidden", hidden)
-        check_size("layers", layers)
         self.output_size = 2 * hidden
         sizes = [size, *[self.output_size] * (layers - 1)]
         self.layers = nn.ModuleList(BidirectionalLayer(each, hidden) for each in sizes)
@@ -101,11 +96,7 @@ class LSTMDirection(nn.Module):
         super().__init__()
         self.inputs = nn.Linear(size, 4 * hidden)
         self.recurrent_weight = nn.Parameter(torch.empty(4 * hidden, hidden))
-        self.initialise()
-
-    def initialise(self) -> None:
-        """Glorot for the inputs, orthogonal for the recurrence, a bias of 1 to forget little."""
-        hidden = self.recurrent_weight.shape[1]
+        # Glorot for the inputs, orthogonal for the recurrence, a bias of 1 to forget little.
         nn.init.xavier_uniform_(self.inputs.weight)
         nn.init.orthogonal_(self.recurrent_weight)
         nn.init.zeros_(self.inputs.bias)

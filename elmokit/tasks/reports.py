@@ -1,4 +1,4 @@
-"""What a task has learnt, as text: the mix of ELMo's layers, and which classes it gets wrong."""
+"""Reports and pictures of what a task has learnt: mixes of ELMo's layers, mistakes, curves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmokit.errors import InputError
 from elmokit.io.pictures import new_figure, write_figure
 from elmokit.model.scalar_mix import ScalarMix
 from elmokit.tasks.inputs import TaskInputs
@@ -16,7 +15,7 @@ from elmokit.tasks.scores import Accuracy
 from elmokit.tasks.trainer import Evaluation
 
 LARGEST_MATRIX = 20
-"""Labels up to which a matrix of confusions is readable as text."""
+"""Labels up to which a matrix of confusions is readable as text, and has room for numbers."""
 MISTAKES_SHOWN = 10
 
 
@@ -52,34 +51,16 @@ def mix_reports(inputs: TaskInputs) -> list[MixReport]:
     if inputs.elmo is None:
         return []
     places = ("input", "output") if inputs.place == "both" else (inputs.place,)
-    names = [layer_name(number) for number in inputs.elmo.numbers]
+    names = [f"layer {number}" if number else "token layer" for number in inputs.elmo.numbers]
+    directed = [f"{name} {way}" for way in ("forward", "backward") for name in names[1:]]
     reports = []
     for place, mix in zip(places, inputs.mixes, strict=True):
-        gamma = mix.gamma.item()
-        if isinstance(mix, ScalarMix):
-            shares = tuple(mix.shares().tolist())
-            reports.append(MixReport(place, tuple(names), shares, True, gamma))
-        else:
-            weights = tuple(mix.weights.tolist())
-            reports.append(MixReport(place, directed_names(names), weights, False, gamma))
+        shares = isinstance(mix, ScalarMix)
+        weights = mix.shares() if isinstance(mix, ScalarMix) else mix.weights
+        layers = names if shares else [names[0], *directed]
+        values = tuple(weights.tolist())
+        reports.append(MixReport(place, tuple(layers), values, shares, mix.gamma.item()))
     return reports
-
-
-def layer_name(number: int) -> str:
-    """What people call a layer.
-
-    >>> layer_name(0), layer_name(2)
-    ('token layer', 'layer 2')
-    """
-    return "token layer" if number == 0 else f"layer {number}"
-
-
-def directed_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The weights of a mix per direction: the token layer's, then each direction's."""
-    return (
-        names[0],
-        *(f"{name} {direction}" for direction in ("forward", "backward") for name in names[1:]),
-    )
 
 
 def errors_text(evaluation: Evaluation) -> str:
@@ -90,46 +71,29 @@ def errors_text(evaluation: Evaluation) -> str:
         return parts[0]
     if len(confusion.names) <= LARGEST_MATRIX:
         parts.append(confusion.confusion_table())
-    mistakes = mistakes_text(confusion)
-    if mistakes:
-        parts.append(mistakes)
-    return "\n\n".join(parts)
-
-
-def mistakes_text(confusion: Accuracy) -> str:
-    """The most frequent mistakes, a line each."""
-    return "\n".join(
-        f"{each.expected} taken for {each.predicted}: {each.times:,}"
-        for each in confusion.confusions()[:MISTAKES_SHOWN]
-    )
+    mistakes = [
+        f"{expected} taken for {predicted}: {times:,}"
+        for expected, predicted, times in confusion.confusions()[:MISTAKES_SHOWN]
+    ]
+    return "\n\n".join([*parts, *(["\n".join(mistakes)] if mistakes else [])])
 
 
 EXTRA = "tasks"
 """What to install where matplotlib is missing."""
 LOSS, SCORE = "#d9730d", "#1f6fb4"
-MOST_NUMBERED = 20
-"""Labels up to which the cells of a matrix have room for their numbers."""
 LONGEST_NAME = 24
 LARGEST = 16
 """Inches of a matrix of however many labels."""
 
 
-def draw_curves(metrics: Sequence[Mapping[str, Any]], path: str | Path, title: str = "") -> None:
-    """Draw training loss and dev score over the epochs.
-
-    Args:
-        metrics: The lines of `metrics.jsonl`, see `read_metrics`.
-        path: The file to write, .png or .svg.
-        title: What to write above.
-    """
+def draw_curves(metrics: Sequence[Mapping[str, Any]], path: str | Path, title: str) -> None:
+    """Draw training loss and dev score over the epochs, of the lines of `metrics.jsonl`."""
     curves = {
         "loss": [(line["epoch"], line["loss"]) for line in metrics if line.get("kind") == "train"],
         "score": [
             (line["epoch"], 100 * line["score"]) for line in metrics if line.get("kind") == "dev"
         ],
     }
-    if not curves["score"]:
-        raise InputError("there are no curves to draw: no epoch was finished yet")
     figure = new_figure(7, 5.5, EXTRA)
     rows = figure.subplots(2, 1, sharex=True)
     panels = (("loss", "training loss", LOSS), ("score", "score on dev", SCORE))
@@ -144,13 +108,12 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]], path: str | Path, title: s
     rows[-1].set_xlabel("epoch")
     rows[-1].set_xlim(0.5, max(epoch for epoch, _ in curves["score"]) + 0.5)
     rows[-1].xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    if title:
-        figure.suptitle(title, fontsize=12, fontweight="bold")
+    figure.suptitle(title, fontsize=12, fontweight="bold")
     write_figure(figure, path)
 
 
 def mark_best(axes: Any, scores: Sequence[tuple[int, float]]) -> None:
-    """Name the epoch whose weights were kept: the first of the highest score, of 0 the last."""
+    """Name the epoch whose weights were stored: the first of the highest score, of 0 the last."""
     epoch, score = max(scores, key=lambda one: one[1])
     if score == 0:
         epoch, score = scores[-1]
@@ -164,10 +127,8 @@ def mark_best(axes: Any, scores: Sequence[tuple[int, float]]) -> None:
         axes.set_ylim(max(-1, score - 5), score + 5)
 
 
-def draw_mix(mixes: Sequence[MixReport], path: str | Path, title: str = "") -> None:
+def draw_mix(mixes: Sequence[MixReport], path: str | Path, title: str) -> None:
     """Draw the weight of each layer in each mix."""
-    if not mixes:
-        raise InputError("there is no mix to draw: the task was trained without ELMo")
     figure = new_figure(1.5 + 2.8 * len(mixes), 3.2, EXTRA)
     columns = figure.subplots(1, len(mixes), sharey=True, squeeze=False)[0]
     for axes, mix in zip(columns, mixes, strict=True):
@@ -180,12 +141,11 @@ def draw_mix(mixes: Sequence[MixReport], path: str | Path, title: str = "") -> N
         axes.set_xlabel("share of the mix" if mix.shares else "weight")
         axes.axvline(0, color="#2b2b2b", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    if title:
-        figure.suptitle(title, fontsize=12, fontweight="bold")
+    figure.suptitle(title, fontsize=12, fontweight="bold")
     write_figure(figure, path)
 
 
-def draw_confusion(confusion: Accuracy, path: str | Path, title: str = "") -> None:
+def draw_confusion(confusion: Accuracy, path: str | Path, title: str) -> None:
     """Draw what was taken for what: each row as shares of what is right."""
     counts = np.array(confusion.matrix, dtype=np.float64)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
@@ -202,11 +162,10 @@ def draw_confusion(confusion: Accuracy, path: str | Path, title: str = "") -> No
     axes.set_yticks(places, names)
     axes.set_xlabel("predicted")
     axes.set_ylabel("right")
-    if len(places) <= MOST_NUMBERED:
+    if len(places) <= LARGEST_MATRIX:
         for row, column in np.ndindex(*counts.shape):
             colour = "white" if shares[row, column] > 0.5 else "black"
             number = f"{confusion.matrix[row][column]:,}"
             axes.text(column, row, number, ha="center", va="center", color=colour, fontsize=7)
-    if title:
-        axes.set_title(title, fontsize=10, fontweight="bold")
+    axes.set_title(title, fontsize=10, fontweight="bold")
     write_figure(figure, path)

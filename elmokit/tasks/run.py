@@ -1,12 +1,13 @@
-"""A whole run: files of examples to the folder of a trained task."""
+"""Run of a task: files of examples to the folder of a trained task."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -14,30 +15,21 @@ import torch
 
 from elmokit.config import check_choice
 from elmokit.errors import FormatError, InputError
+from elmokit.formats.mixes import write_mix
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
 from elmokit.io.fetch import cache_folder
-from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
-from elmokit.jobs.checkpoints import (
-    LEFTOVERS,
-    Checkpoint,
-    Checkpoints,
-    fingerprint,
-    interrupted,
-    newest_of_run,
-)
+from elmokit.io.files import disk_errors, read_object, write_atomically
+from elmokit.jobs.checkpoints import LEFTOVERS, Checkpoint, Checkpoints, interrupted, newest_of_run
 from elmokit.jobs.metrics import METRICS, read_metrics
-from elmokit.jobs.run_folder import RunFolder
+from elmokit.jobs.progress import Observer
+from elmokit.jobs.run_folder import RunFolder, check_outside
 from elmokit.system import counted
-from elmokit.tasks.config import MAY_CHANGE, FilesConfig, TaskConfig, TaskTrainingConfig
+from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.examples import AnyExample, fixed_part, hold_out
+from elmokit.tasks.files.examples import format_of, read_examples
 from elmokit.tasks.inputs import build_inputs
-from elmokit.tasks.layer_store import (
-    LayerStore,
-    identity_of_bilm,
-    identity_of_layers,
-    layer_numbers,
-)
+from elmokit.tasks.layer_store import LayerStore, folder_name, identity_of_bilm
 from elmokit.tasks.reports import (
     MixReport,
     draw_confusion,
@@ -59,6 +51,7 @@ from elmokit.tasks.trained import (
     BilmReference,
     TrainedTask,
     UsedBilm,
+    write_json,
 )
 from elmokit.tasks.trainer import (
     CHECKPOINTS,
@@ -68,14 +61,13 @@ from elmokit.tasks.trainer import (
     evaluate,
     fingerprint_of,
 )
-from elmokit.tasks.watcher import Watcher
 from elmokit.text.tokenizer import load_tokenizer
 
 FEW = 5
 """Examples that are too few to choose an epoch by."""
 MANY_LABELS = 5
 """Labels from which on it is odd that they are nearly as many as examples."""
-Files = str | Path | Sequence[str | Path]
+Files = Sequence[str | Path]
 
 
 class Data(NamedTuple):
@@ -90,62 +82,65 @@ class Data(NamedTuple):
         """Every sentence of all examples."""
         return [words for part in self for example in part for words in example.sentences]
 
-    @property
-    def learnt_words(self) -> set[str]:
-        """Every word of what a model is trained on and chosen by."""
-        return {
-            word
-            for part in (self.train, self.dev)
-            for example in part
-            for words in example.sentences
-            for word in words
-        }
-
 
 def read_data(
-    config: TaskConfig, train: Files, dev: Files | None, test: Files | None, watcher: Watcher
+    config: TaskConfig, train: Files, dev: Files, test: Files, observer: Observer
 ) -> tuple[AnyTask, Data]:
     """Read all files; the labels are those of the training data."""
     kind = KINDS[config.kind]
     tokenizer = load_tokenizer(config.files.tokenizer or "default")
-    whole = replace(config.files, phrases=False)
 
-    def read(files: Files, reading: FilesConfig) -> list[AnyExample]:
-        return [e for file in as_list(files) for e in kind.read(file, reading, tokenizer)]
+    def read(files: Files, phrases: bool = False) -> list[AnyExample]:
+        settings = replace(config.files, phrases=phrases)
+        each = (read_examples(config.kind, file, settings, tokenizer) for file in files)
+        return list(chain.from_iterable(each))
 
-    examples = read(train, config.files)
+    examples = read(train, config.files.phrases)
     found = len(examples)
     # Before any are held out: a rare label may be among those alone.
     task = kind(config, kind.labels_of(examples))
-    if dev is not None:
-        dev_examples = read(dev, whole)
+    if dev:
+        dev_examples = read(dev)
     else:
-        check_can_be_held_out(kind, as_list(train), config.files)
-        examples, dev_examples = held_out(kind, examples, watcher)
-    part = fixed_part(len(examples), config.training.fraction)
-    examples = [examples[number] for number in part]
+        check_no_phrases(config, train)
+        examples, dev_examples = held_out(kind, examples, observer)
+    examples = [examples[n] for n in fixed_part(len(examples), config.training.fraction)]
     if len(examples) < found:
-        check_left(kind, examples, found, held=dev is None)
+        check_left(kind, examples, found, held=not dev)
     data = Data(
         task.for_training(task.prepare(examples)),
         task.prepare(dev_examples),
-        [] if test is None else task.prepare(read(test, whole)),
+        task.prepare(read(test)) if test else [],
     )
-    if len(task.labels) > max(MANY_LABELS, len(data.train) // 2) and task.kind in ("text", "pair"):
-        watcher.note(
-            f"there are nearly as many labels, {len(task.labels):,}, as examples: is the column of "
-            "the label the right one? --label-column names another"
-        )
-    labels = f"; {task.labels_said()}" if len(task.labels) else ""
-    watcher.note(
-        f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev"
-        f"{f', {len(data.test):,} for test' if data.test else ''}{labels}"
-    )
+    tell_of(task, data, observer)
     return task, data
 
 
+def tell_of(task: AnyTask, data: Data, observer: Observer) -> None:
+    """Say how many examples and labels there are."""
+    if len(task.labels) > max(MANY_LABELS, len(data.train) // 2) and task.kind in ("text", "pair"):
+        observer.note(
+            f"there are nearly as many labels, {len(task.labels):,}, as examples: is the column of "
+            "the label the right one? --label-column names another"
+        )
+    labels = f"; {task.describe_labels()}" if len(task.labels) else ""
+    observer.note(
+        f"{counted(len(data.train), 'example')} to train on, {len(data.dev):,} for dev"
+        f"{f', {len(data.test):,} for test' if data.test else ''}{labels}"
+    )
+
+
+def check_no_phrases(config: TaskConfig, train: Files) -> None:
+    """Raise where phrases of trees would be held out of the training data."""
+    formats = {format_of(config.kind, file, config.files.format) for file in train}
+    if config.files.phrases and "trees" in formats:
+        raise InputError(
+            "phrases of one sentence are too much alike to hold some out; give a dev file (--dev)"
+        )
+
+
 def check_left(kind: type[AnyTask], examples: Sequence[AnyExample], found: int, held: bool) -> None:
-    """Refuse to train on what is left of the examples if nothing can be learnt from it."""
+    """Raise where nothing can be learnt from what is left of the examples."""
     try:
         kind.labels_of(examples)
     except InputError as error:
@@ -156,59 +151,49 @@ def check_left(kind: type[AnyTask], examples: Sequence[AnyExample], found: int, 
         ) from error
 
 
-def check_can_be_held_out(
-    kind: type[AnyTask], files: Sequence[str | Path], settings: FilesConfig
-) -> None:
-    """Refuse to hold out phrases."""
-    if any(kind.reads_phrases(file, settings) for file in files):
-        raise InputError(
-            "phrases of one sentence are too much alike to hold some out; give a dev file (--dev)"
-        )
-
-
 def held_out(
-    kind: type[AnyTask], examples: list[AnyExample], watcher: Watcher
+    kind: type[AnyTask], examples: list[AnyExample], observer: Observer
 ) -> tuple[list[AnyExample], list[AnyExample]]:
     """Training data, and a fixed tenth of it to serve as dev."""
     groups = [kind.group_of(each) for each in examples]
-    kept, held = hold_out([n if group is None else group for n, group in enumerate(groups)])
+    left, held = hold_out([n if group is None else group for n, group in enumerate(groups)])
     few = "; so few say little: give a dev file (--dev)" if len(held) < FEW else ""
-    watcher.note(f"no dev file: held out of the training examples, a tenth: {len(held):,}{few}")
-    return [examples[number] for number in kept], [examples[number] for number in held]
+    observer.note(f"no dev file: held out of the training examples, a tenth: {len(held):,}{few}")
+    return [examples[number] for number in left], [examples[number] for number in held]
 
 
-def as_list(files: Files) -> list[str | Path]:
-    """One file or several as a list."""
-    return [files] if isinstance(files, str | Path) else list(files)
-
-
-def check_files(files: Sequence[str | Path]) -> None:
-    """Refuse names of no file, before anything that takes long is begun."""
-    for file in files:
+def checked_files(files: str | Path | Files | None) -> Files:
+    """One file or several as a list; one that is not there is an error before all that is long."""
+    found = [files] if isinstance(files, str | Path) else list(files or ())
+    for file in found:
         with disk_errors(Path(file), "read"):
             Path(file).stat()
+    return found
 
 
-def read_static(config: TaskConfig, data: Data, watcher: Watcher) -> StaticLookup | None:
+def read_static(config: TaskConfig, data: Data, observer: Observer) -> StaticLookup | None:
     """The static vectors of all words that occur."""
     inputs = config.inputs
     if inputs.static is None:
         return None
     words = {word for sentence in data.sentences for word in sentence}
-    static = StaticLookup.read(
-        inputs.static,
-        words,
-        lowercase=inputs.lowercase,
-        trainable=inputs.static_trainable,
-        progress=watcher.fetching,
-    )
+    with observer.stage("reading static vectors", "byte") as progress:
+        static = StaticLookup.read(
+            inputs.static,
+            words,
+            lowercase=inputs.lowercase,
+            trainable=inputs.static_trainable,
+            progress=progress,
+        )
     known = sum(word in static for word in words)
-    watcher.note(f"{inputs.static}: has {known:,} of {len(words):,} different words")
+    observer.note(f"{inputs.static}: has {known:,} of {len(words):,} different words")
     return static
 
 
 RESULTS, REPORT = "results.json", "report.txt"
 CURVES, MIX, CONFUSION = "curves.png", "mix.png", "confusion.png"
+MIX_FILES = {"input": "mix.json", "output": "mix-output.json"}
+"""What `elmo embed --layers mix FILE` reads, by the place of the mix."""
 
 
 class TaskResult(NamedTuple):
@@ -221,7 +206,7 @@ class TaskResult(NamedTuple):
     mixes: list[MixReport]
     progress: TaskProgress
     examples: dict[str, int]
-    seconds_in_all: float  # of all sittings, each from its first file to its last score
+    seconds_in_all: float  # of all sessions, each from its first file to its last score
     trained: TrainedTask
 
     def to_dict(self) -> dict[str, Any]:
@@ -261,17 +246,19 @@ class TaskResult(NamedTuple):
         return "\n\n".join(parts) + "\n"
 
 
-def write_results(result: TaskResult, watcher: Watcher) -> None:
+def write_results(result: TaskResult, observer: Observer) -> None:
     """Write the trained task, its scores and, where they can be drawn, its pictures."""
     result.trained.save(result.folder)
-    with write_atomically(result.folder / RESULTS) as temporary:
-        write_object(result.to_dict(), temporary)
+    if result.config.inputs.layers == "mix":  # those of all layers, for others to embed with
+        for report, mix in zip(result.mixes, result.trained.model.inputs.mixes, strict=True):
+            write_mix(mix, result.folder / MIX_FILES[report.place])
+    write_json(result.folder / RESULTS, result.to_dict())
     with write_atomically(result.folder / REPORT) as temporary:
         temporary.write_text(result.report(), encoding="utf-8")
     try:
         draw(result)
     except InputError as error:
-        watcher.note(f"no pictures are drawn: {error}")
+        observer.note(f"no pictures are drawn: {error}")
 
 
 def draw(result: TaskResult) -> None:
@@ -285,11 +272,14 @@ def draw(result: TaskResult) -> None:
         draw_mix(result.mixes, folder / MIX, title=name)
 
 
-WRITTEN = (CONFIG, LABELS, WEIGHTS, STATIC, RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION)
+WRITTEN = (
+    *(CONFIG, LABELS, WEIGHTS, STATIC, *MIX_FILES.values()),
+    *(RESULTS, REPORT, METRICS, CURVES, MIX, CONFUSION),
+)
 
 
 def check_folder(folder: Path, resume: bool, force: bool) -> None:
-    """Refuse to mix a new run with an old one, and to resume what is not there."""
+    """Raise where a new run would be mixed with an old one, or there is none to resume."""
     if resume and force:
         raise InputError("resume continues with a run, and force replaces it; give one of them")
     if folder.is_file():
@@ -297,33 +287,34 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
     saved = bool(Checkpoints(folder / CHECKPOINTS).steps())
     if resume and not saved:
         raise InputError(f"{folder}: holds no checkpoint to resume from; start without --resume")
-    there = (folder / CONFIG).exists()
-    if (there and not is_task(folder)) or (saved and not there and not is_unfinished_task(folder)):
-        raise InputError(f"{folder}: holds something else, not a task; choose another --output")
-    if not saved and not there:
-        check_has_nothing_of_others(folder)
-    if (saved or there) and not resume and not force:
+    if names := in_the_way(folder):
+        raise InputError(
+            f"{folder}: has {names[0]}, which no task's run wrote, and which would be replaced; "
+            "choose another --output"
+        )
+    if (saved or (folder / CONFIG).exists()) and not resume and not force:
         raise InputError(
             f"{folder}: already holds a run; continue with --resume, replace it with --force, or "
             "choose another --output"
         )
 
 
-def check_has_nothing_of_others(folder: Path) -> None:
-    """Refuse a folder without a run in which files stand where those of a run would.
-
-    What a run leaves that was killed before its first checkpoint was whole is not in the way.
-    """
+def in_the_way(folder: Path) -> list[str]:
+    """What has a name that a run would write under, and is not of a task's run."""
+    if (folder / CONFIG).exists():
+        return [] if read_object(folder / CONFIG).get("format") == FORMAT else [CONFIG]
+    checkpoints = folder / CHECKPOINTS
+    checkpoint = Checkpoints(checkpoints).newest()
+    if checkpoint is not None:  # other runs have theirs under the same name
+        return [] if "kind" in checkpoint.values.get("settings", {}) else [CHECKPOINTS]
     names = [name for name in (*WRITTEN, BILM) if name != METRICS and (folder / name).exists()]
+    # What a run leaves that was killed before its first checkpoint was complete is not in the way.
     if not are_of_a_task(folder / METRICS):
         names.append(METRICS)
-    if not is_cut_short(folder / CHECKPOINTS):
+    others = any(not each.match(LEFTOVERS) for each in checkpoints.glob("*"))
+    if others or (checkpoints.exists() and not checkpoints.is_dir()):
         names.append(CHECKPOINTS)
-    if names:
-        raise InputError(
-            f"{folder}: has {names[0]}, which no task's run wrote, and which would be replaced; "
-            "choose another --output"
-        )
+    return names
 
 
 def are_of_a_task(metrics: Path) -> bool:
@@ -336,28 +327,8 @@ def are_of_a_task(metrics: Path) -> bool:
         return False
 
 
-def is_cut_short(checkpoints: Path) -> bool:
-    """Whether a folder has nothing but beginnings of checkpoints; there may be no folder."""
-    if not checkpoints.exists():
-        return True
-    return checkpoints.is_dir() and all(path.match(LEFTOVERS) for path in checkpoints.iterdir())
-
-
-def is_task(folder: Path) -> bool:
-    """Whether config.json is that of a trained task."""
-    return read_object(folder / CONFIG).get("format") == FORMAT
-
-
-def is_unfinished_task(folder: Path) -> bool:
-    """Whether the newest checkpoint is a task's: other runs keep theirs under the same name."""
-    checkpoint = Checkpoints(folder / CHECKPOINTS).newest()
-    return checkpoint is not None and "kind" in checkpoint.values.get("settings", {})
-
-
 def clear(folder: Path) -> None:
     """Remove what an earlier run wrote, and nothing else."""
-    if not (folder / CONFIG).exists() and not Checkpoints(folder / CHECKPOINTS).steps():
-        return  # files of the same names are somebody else's
     with disk_errors(folder, "removed"):
         for name in WRITTEN:
             if name != CONFIG:
@@ -376,15 +347,15 @@ def train_task(
     config: TaskConfig,
     folder: str | Path,
     *,
-    train: Files,
-    dev: Files | None = None,
-    test: Files | None = None,
+    train: str | Path | Files,
+    dev: str | Path | Files | None = None,
+    test: str | Path | Files | None = None,
     bilm: BilmReference | Embedder | None = None,
     cache: Cache = "memory",
     resume: bool = False,
     force: bool = False,
     device: str | torch.device | None = None,
-    watcher: Watcher | None = None,
+    observer: Observer | None = None,
 ) -> TaskResult:
     """Train a task on files of examples, and write it as a folder.
 
@@ -395,51 +366,48 @@ def train_task(
         dev: To choose the best epoch by; without it a fixed tenth of the training data is held out.
         test: To score the result on.
         bilm: Where the biLM is, or one that is loaded; None for the bundled one.
-        cache: Where the layers of a frozen biLM are kept: in memory (and a temporary file, if
+        cache: Where the layers of a frozen biLM are stored: in memory (and a temporary file, if
             there are many), on disk for other runs too, or nowhere.
-        resume: Go on from the newest checkpoint in the folder.
+        resume: Resume from the newest checkpoint in the folder.
         force: Replace a run that the folder holds.
         device: Where to compute.
-        watcher: Who is told how far it is.
+        observer: Told how far it is.
     """
     started = time.monotonic()
     check_choice("cache", cache, get_args(Cache))
-    folder, watcher = Path(folder), watcher or Watcher()
+    folder, observer = Path(folder), observer or Observer()
     check_folder(folder, resume, force)
-    with RunFolder(folder).claimed(), torch.random.fork_rng(devices=[]), ExitStack() as stack:
-        check_files([*as_list(train), *as_list(dev or []), *as_list(test or [])])
-        if config.inputs.static is not None:
-            check_files([config.inputs.static])
-        used = load_bilm(config, bilm, device, watcher)
+    if force and isinstance(bilm, BilmReference):
+        check_outside(folder, bilm.model, bilm.weights, bilm.vocabulary)
+    train, dev, test, _ = map(checked_files, (train, dev, test, config.inputs.static))
+    with RunFolder(folder).claimed(), torch.random.fork_rng(devices=[]):
+        used = load_bilm(config, bilm, device, observer)
         config = with_tokenizer(config, used)
-        task, data = read_data(config, train, dev, test, watcher)
-        static = read_static(config, data, watcher)
+        task, data = read_data(config, train, dev, test, observer)
+        static = read_static(config, data, observer)
         identity = identity_of(task, data, used, static)
-        checkpoint = newest(folder, identity) if resume else None
-        over = checkpoint is not None and is_over(checkpoint, config.training)
+        checkpoints = Checkpoints(folder / CHECKPOINTS)
+        checkpoint = newest_of_run(checkpoints, identity, MAY_CHANGE) if resume else None
+        progress = TaskProgress(**checkpoint.values["progress"]) if checkpoint else TaskProgress()
+        over = progress.is_over(config.training)
         # A run that is over is scored once more, and its training data are not read.
         needed = data._replace(train=[]) if over else data
-        store = keep_layers(config, used, needed, cache, watcher)
-        if store is not None:
-            stack.enter_context(store)
-        model = make_model(task, used, static, store, device)
-        if force:
-            clear(folder)  # not before everything that may be wrong with the new run has been read
-        trainer = TaskTrainer(task, model, data.train, data.dev, folder, identity, watcher, started)
-        if checkpoint is not None:
-            go_on(trainer, checkpoint, over)
-        else:
-            # A run that was killed before its first checkpoint may have left lines.
-            trainer.metrics.resume(0)
-        run(trainer)
-        return finish(trainer, data, TrainedTask(task, model, used), folder)
+        with store_layers(config, used, needed, cache, observer) as store:
+            model = make_model(task, used, static, store, device)
+            if force:
+                clear(folder)  # only after everything that may be wrong with the new run
+            trainer = TaskTrainer(
+                task, model, data.train, data.dev, folder, identity, observer, started
+            )
+            run(trainer, checkpoint, over)
+            return finish(trainer, data, TrainedTask(task, model, used), folder)
 
 
 def load_bilm(
     config: TaskConfig,
     bilm: BilmReference | Embedder | None,
     device: str | torch.device | None,
-    watcher: Watcher,
+    observer: Observer,
 ) -> UsedBilm | None:
     """The biLM, where the task uses one."""
     if not config.inputs.uses_elmo:
@@ -447,7 +415,8 @@ def load_bilm(
     if isinstance(bilm, Embedder):
         return UsedBilm(bilm, None)
     reference = bilm or BilmReference()
-    return UsedBilm(reference.load(device, watcher.fetching), reference)
+    softmax = config.inputs.finetune_bilm
+    return UsedBilm(reference.load(device, observer.fetching, softmax=softmax), reference)
 
 
 def with_tokenizer(config: TaskConfig, used: UsedBilm | None) -> TaskConfig:
@@ -458,21 +427,20 @@ def with_tokenizer(config: TaskConfig, used: UsedBilm | None) -> TaskConfig:
     return replace(config, files=replace(config.files, tokenizer=name))
 
 
-def keep_layers(
-    config: TaskConfig, used: UsedBilm | None, data: Data, cache: Cache, watcher: Watcher
-) -> LayerStore | None:
-    """The layers of all sentences, computed once; None where they are not kept."""
+def store_layers(
+    config: TaskConfig, used: UsedBilm | None, data: Data, cache: Cache, observer: Observer
+) -> AbstractContextManager[LayerStore | None]:
+    """The layers of all sentences, computed once; None where they are not stored."""
     if used is None or config.inputs.finetune_bilm or cache == "none":
-        return None
+        return nullcontext()
     layers = config.inputs.layers
     folder = None
     if cache == "disk":
-        numbers = layer_numbers(layers, used.embedder.config.layer_count)
-        identity = identity_of_layers(used.embedder, numbers)
-        folder = cache_folder() / "layers" / f"{fingerprint(identity)[:16]}-{layers}"
-        watcher.note(f"layers are kept in {folder}")
+        folder = cache_folder() / "layers" / folder_name(used.embedder, layers)
+        observer.note(f"layers are stored in {folder}")
     store = LayerStore(used.embedder, layers=layers, folder=folder)
-    store.add(data.sentences, watcher.layers)
+    with observer.stage("computing ELMo's layers, once", "word") as progress:
+        store.add(data.sentences, progress)
     return store
 
 
@@ -499,42 +467,30 @@ def identity_of(
     # What counts is what was read, wherever it lies.
     settings.pop("files")
     settings["inputs"].pop("static")
+    learnt_words = {word for words in data._replace(test=[]).sentences for word in words}
     return {
         "settings": settings,
         "bilm": None if used is None else identity_of_bilm(used.embedder),
         "train": fingerprint_of(data.train),
         "dev": fingerprint_of(data.dev),
         # Those of test words change nothing that is learnt, unless the table itself is.
-        "static": None if static is None else static.fingerprint(data.learnt_words),
+        "static": None if static is None else static.fingerprint(learnt_words),
         "trained_words": (
             static.fingerprint() if static is not None and static.trainable else None
         ),
     }
 
 
-def newest(folder: Path, identity: dict[str, Any]) -> Checkpoint:
-    """The newest checkpoint of a folder, if it is of this run."""
-    return newest_of_run(Checkpoints(folder / CHECKPOINTS), identity, MAY_CHANGE)
-
-
-def is_over(checkpoint: Checkpoint, training: TaskTrainingConfig) -> bool:
-    """Whether nothing is left to train after a checkpoint."""
-    return TaskProgress(**checkpoint.values["progress"]).is_over(training)
-
-
-def go_on(trainer: TaskTrainer, checkpoint: Checkpoint, over: bool) -> None:
-    """Restore a checkpoint."""
-    trainer.restore(checkpoint)
-    epoch = trainer.progress.epoch
-    trainer.watcher.note(
-        f"already finished, after epoch {epoch}; dev and test are scored again"
-        if over
-        else f"resumed in epoch {epoch + 1}"
-    )
-
-
-def run(trainer: TaskTrainer) -> None:
-    """Train; an interruption says what is saved."""
+def run(trainer: TaskTrainer, checkpoint: Checkpoint | None, over: bool) -> None:
+    """Train from a checkpoint, or from the beginning; an interruption says what is saved."""
+    if checkpoint is None:
+        # A run that was killed before its first checkpoint may have left lines.
+        trainer.metrics.resume(0)
+    else:
+        trainer.restore(checkpoint)
+        epoch = trainer.progress.epoch
+        finished = f"already finished, after epoch {epoch}; dev and test are scored again"
+        trainer.observer.note(finished if over else f"resumed in epoch {epoch + 1}")
     try:
         trainer.train()
     except KeyboardInterrupt:
@@ -558,5 +514,5 @@ def finish(trainer: TaskTrainer, data: Data, trained: TrainedTask, folder: Path)
         seconds_in_all=trainer.seconds_in_all(),
         trained=trained,
     )
-    write_results(result, trainer.watcher)
+    write_results(result, trainer.observer)
     return result

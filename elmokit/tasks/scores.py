@@ -1,4 +1,4 @@
-"""How good predictions are: accuracy of labels, F1 of entities by the CoNLL rule.
+"""Scores of predictions: accuracy of labels, F1 of entities by the CoNLL rule.
 
 Numbers are shares from 0 to 1; only what `describe` and `table` say is in percent.
 """
@@ -6,12 +6,12 @@ Numbers are shares from 0 to 1; only what `describe` and `table` say is in perce
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import astuple, dataclass
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from operator import add
+from typing import Any, Protocol
 
-from elmokit.errors import InputError
 from elmokit.tasks.examples import Labels
 from elmokit.tasks.tags import shown_type, spans
 
@@ -43,9 +43,19 @@ class Counts:
     0.6666666666666666
     """
 
-    correct: int
-    predicted: int
-    expected: int
+    correct: int = 0
+    predicted: int = 0
+    expected: int = 0
+
+    @classmethod
+    def of_sets(cls, pairs: Iterable[tuple[Set[Any], Set[Any]]]) -> Counts:
+        """Compare what is there with what was predicted, both for each sentence or document."""
+        each = (cls(len(right & found), len(found), len(right)) for right, found in pairs)
+        return sum(each, cls())
+
+    def __add__(self, other: Counts) -> Counts:
+        """Those of two classes together."""
+        return Counts(*map(add, astuple(self), astuple(other)))
 
     @property
     def precision(self) -> float:
@@ -72,14 +82,6 @@ class Counts:
             "predicted": self.predicted,
             "expected": self.expected,
         }
-
-
-class Confusion(NamedTuple):
-    """How often one label was predicted in place of another."""
-
-    expected: str
-    predicted: str
-    times: int
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,15 @@ class Accuracy:
         classes = [each for each in self.by_class.values() if each.expected or each.predicted]
         return _share(sum(each.f1 for each in classes), len(classes))
 
-    def confusions(self) -> list[Confusion]:
-        """What was taken for what, the most frequent mistake first."""
+    def confusions(self) -> list[tuple[str, str, int]]:
+        """What was taken for what and how often, the most frequent mistake first."""
         mistakes = [
-            Confusion(expected, predicted, count)
+            (expected, predicted, count)
             for expected, row in zip(self.names, self.matrix, strict=True)
             for predicted, count in zip(self.names, row, strict=True)
             if count and expected != predicted
         ]
-        return sorted(mistakes, key=lambda mistake: -mistake.times)
+        return sorted(mistakes, key=lambda mistake: -mistake[2])
 
     def describe(self) -> str:
         """One line."""
@@ -168,7 +170,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class SpanScore:
-    """How many entities were found whole and with the right type."""
+    """How many entities were found complete and with the right type."""
 
     by_type: Mapping[str, Counts]
 
@@ -180,12 +182,7 @@ class SpanScore:
     @property
     def total(self) -> Counts:
         """Over all types together."""
-        each = self.by_type.values()
-        return Counts(
-            correct=sum(counts.correct for counts in each),
-            predicted=sum(counts.predicted for counts in each),
-            expected=sum(counts.expected for counts in each),
-        )
+        return sum(self.by_type.values(), Counts())
 
     def describe(self) -> str:
         """One line."""
@@ -208,7 +205,6 @@ def score_labels(
     labels: Labels, expected: Sequence[str], predicted: Sequence[str], unit: str = "texts"
 ) -> Accuracy:
     """Compare the labels of texts or pairs with what was predicted for them."""
-    _check_same_length(len(expected), len(predicted), unit)
     counts = Counter(zip(labels.numbers(expected), labels.numbers(predicted), strict=True))
     size = range(len(labels))
     matrix = tuple(tuple(counts[row, column] for column in size) for row in size)
@@ -216,11 +212,11 @@ def score_labels(
 
 
 def score_words(
-    labels: Labels, expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+    labels: Labels, expected: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
 ) -> Accuracy:
     """Compare the tags of sentences with what was predicted for them, word by word."""
-    _check_sentences(expected, predicted)
-    return score_labels(labels, _joined(expected), _joined(predicted), unit="words")
+    there, found = (list(chain.from_iterable(tags)) for tags in (expected, predicted))
+    return score_labels(labels, there, found, unit="words")
 
 
 def score_spans(expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> SpanScore:
@@ -229,46 +225,30 @@ def score_spans(expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[
     An entity is right if one of the same type has the same first and last word. Tags that no scheme
     allows (an I-PER after O) still stand for entities, on both sides, as in the shared task.
     """
-    _check_sentences(expected, predicted)
+    pairs = zip(expected, predicted, strict=True)
+    return SpanScore(
+        count_by_type((set(spans(right)), set(spans(found))) for right, found in pairs)
+    )
+
+
+def count_by_type(pairs: Iterable[tuple[Set[Any], Set[Any]]]) -> dict[str, Counts]:
+    """Compare sets of what is there with what was predicted; what is first in each is its type."""
     there, found, right = Counter[str](), Counter[str](), Counter[str]()
-    for expected_tags, predicted_tags in zip(expected, predicted, strict=True):
-        expected_spans, predicted_spans = set(spans(expected_tags)), set(spans(predicted_tags))
-        there.update(shown_type(span.type) for span in expected_spans)
-        found.update(shown_type(span.type) for span in predicted_spans)
-        right.update(shown_type(span.type) for span in expected_spans & predicted_spans)
+    for expected, predicted in pairs:
+        for counter, some in (
+            (there, expected), (found, predicted), (right, expected & predicted),
+        ):  # fmt: skip
+            counter.update(shown_type(each[0]) for each in some)
     types = sorted(there | found)
-    return SpanScore({name: Counts(right[name], found[name], there[name]) for name in types})
+    return {name: Counts(right[name], found[name], there[name]) for name in types}
 
 
 def _share(part: float, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _joined(sentences: Iterable[Sequence[str]]) -> list[str]:
-    return list(chain.from_iterable(sentences))
-
-
 def _plain(counts: Mapping[str, Counts]) -> dict[str, Any]:
     return {name: each.to_dict() for name, each in counts.items()}
-
-
-def _check_same_length(expected: int, predicted: int, unit: str) -> None:
-    if expected != predicted:
-        raise InputError(
-            f"there are {expected:,} {unit} but predictions for {predicted:,}; give one for each"
-        )
-    if not expected:
-        raise InputError(f"there are no {unit} to score; give at least one")
-
-
-def _check_sentences(expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
-    _check_same_length(len(expected), len(predicted), "sentences")
-    for number, (right, guess) in enumerate(zip(expected, predicted, strict=True), start=1):
-        if len(right) != len(guess):
-            raise InputError(
-                f"sentence {number}: has {len(right)} words but predictions for {len(guess)}; give "
-                "one for each"
-            )
 
 
 def _table_of_counts(title: str, counts: Mapping[str, Counts]) -> str:
@@ -288,8 +268,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Rows as lines of text: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])],
-        ).rstrip()
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
         for row in rows
     )

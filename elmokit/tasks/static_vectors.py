@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.errors import ElmoWarning, InputError
 from elmokit.io.fetch import Progress
 from elmokit.io.files import disk_errors
 from elmokit.static.files import VECTORS_FILE, read_word_vectors
@@ -38,20 +38,16 @@ class StaticLookup(nn.Module):
     that a large file lacks is a name or a misspelling, which tells a task something; it starts at
     zeros, so that one that was never trained says nothing.
 
-    A saved task has the rows of this table and no others: it must run without the file, whose
-    whole contents may be gigabytes. So read with the words of all the data, and with those of a
+    A saved task has the rows of this table and no others: it must run without the file, which may
+    have gigabytes. So read with the words of all the data, and with those of a
     vocabulary of frequent words besides, if other text is to be read later. Where the file is
     still in its place, `look_up` adds the words of new text; where it is not, a warning says so
     and they count as unknown. Nothing is looked up unasked: the vectors of a word never depend on
     what happens to be on the disk.
 
-    Args:
-        words: Different words.
-        vectors: A vector for each, (words, size).
-        lowercase: Whether a word without a vector takes that of its lower case.
-        trainable: Whether the vectors learn with the task.
-        source: The file they were read from.
-        absent: Words that the file lacks: nobody has to look for them again.
+    The words, which are different, have a vector each, (words, size). With `lowercase` a word
+    without one takes that of its lower case. The words that the file lacks are `absent`: nobody has
+    to look for them again.
     """
 
     def __init__(
@@ -66,13 +62,7 @@ class StaticLookup(nn.Module):
     ) -> None:
         super().__init__()
         table = torch.tensor(np.asarray(vectors, dtype=np.float32))
-        if table.dim() != 2 or len(words) != len(table) or 0 in table.shape:
-            raise InputError(
-                f"{len(words)} words have vectors of shape {tuple(table.shape)}; give (words, size)"
-            )
         self._rows = {word: row for row, word in enumerate(words)}
-        if len(self._rows) != len(words):
-            raise InputError("static vectors were given for a word twice; give different words")
         self.vectors = nn.Parameter(table, requires_grad=trainable)
         self.unknown = nn.Parameter(torch.zeros(table.shape[1]))
         self.lowercase = lowercase
@@ -114,20 +104,15 @@ class StaticLookup(nn.Module):
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
         """A table like the one described, all zeros: `load_state_dict` gives it its numbers."""
-        try:
-            source = description["source"]
-            return cls(
-                description["words"],
-                np.zeros((len(description["words"]), description["size"]), dtype=np.float32),
-                lowercase=description["lowercase"],
-                trainable=description["trainable"],
-                source=None if source is None else VectorsSource(source["path"], source["bytes"]),
-                absent=description.get("absent", ()),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(
-                f"the description of static vectors is damaged ({error!r}); train the task again"
-            ) from error
+        source = description["source"]
+        return cls(
+            description["words"],
+            np.zeros((len(description["words"]), description["size"]), dtype=np.float32),
+            lowercase=description["lowercase"],
+            trainable=description["trainable"],
+            source=None if source is None else VectorsSource(**source),
+            absent=description.get("absent", ()),
+        )
 
     def description(self) -> dict[str, Any]:
         """All but the numbers, as JSON has it: with the state_dict it makes the same table."""
@@ -152,23 +137,16 @@ class StaticLookup(nn.Module):
 
     def fingerprint(self, words: Iterable[str] | None = None) -> str:
         """SHA-256 of the vectors that some words have, or all in the table, as they are now."""
-        known = self.words if words is None else self._known(words)
+        known = set(self.words)
+        if words is not None:
+            known &= {form for word in words for form in forms_of(word, self.lowercase)}
         sha256 = hashlib.sha256(f"{self.size} {self.lowercase} {sorted(known)}".encode())
         rows = torch.tensor([self._rows[word] for word in sorted(known)], dtype=torch.long)
         sha256.update(self.vectors.detach().cpu()[rows].numpy().tobytes())
         return sha256.hexdigest()
 
-    def _known(self, words: Iterable[str]) -> set[str]:
-        """The forms of words that have a vector."""
-        forms = (form for word in words for form in forms_of(word, self.lowercase))
-        return self._rows.keys() & set(forms)
-
     def __contains__(self, word: str) -> bool:
         return self._row_of(word) != UNKNOWN
-
-    def extra_repr(self) -> str:
-        """What the table is of, for people."""
-        return f"{len(self._rows)} words of {self.size}, trainable={self.trainable}"
 
     def forward(self, words: Sequence[str]) -> Tensor:
         """Look up words as vectors (words, size)."""
@@ -188,7 +166,7 @@ class StaticLookup(nn.Module):
         new = new.difference(self._rows, self._absent)
         if not new or self.source is None:
             return 0
-        if not self._source_is_there(self.source):
+        if not Path(self.source.path).is_file() or source_of(self.source.path) != self.source:
             self._warn_once(self.source, sum(word not in self for word in asked))
             return 0
         found = read_word_vectors(self.source.path, new, progress)
@@ -209,9 +187,6 @@ class StaticLookup(nn.Module):
         table = torch.cat([self.vectors.detach(), added])
         self.vectors = nn.Parameter(table, requires_grad=self.trainable)
         self._rows |= {word: row for row, word in enumerate(words, start=len(self._rows))}
-
-    def _source_is_there(self, source: VectorsSource) -> bool:
-        return Path(source.path).is_file() and source_of(source.path) == source
 
     def _warn_once(self, source: VectorsSource, words: int) -> None:
         if words and not self._warned:

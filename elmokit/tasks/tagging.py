@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +15,10 @@ from torch.nn import functional
 
 from elmokit.errors import InputError
 from elmokit.system import counted
-from elmokit.tasks.examples import Labels, TaggedSentence
+from elmokit.tasks.config import NetworkConfig
+from elmokit.tasks.examples import Labels, Offsets, TaggedSentence, Words
 from elmokit.tasks.inputs import BatchVectors, Sizes, join_output
-from elmokit.tasks.networks.crf import LinearChainCRF, chain_of, check_allowed, viterbi
-from elmokit.tasks.predictions import TagPrediction, as_bio, entities_of
+from elmokit.tasks.networks.crf import LinearChainCRF, chain_of, viterbi
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
 from elmokit.tasks.scores import Accuracy, Score, score_spans, score_words
 from elmokit.tasks.tags import (
@@ -24,13 +26,14 @@ from elmokit.tasks.tags import (
     Scheme,
     allowed_transitions,
     convert,
-    convert_sentences,
     entity_tag,
     entity_types,
     scheme_tags,
     shown_type,
+    spans,
+    types_of,
 )
-from elmokit.tasks.task import Given, Task, TaskModel, words_of
+from elmokit.tasks.task import ParsedInput, Prediction, Task, TaskModel, sentences_of
 from elmokit.text.tokenizer import Tokenizer
 
 
@@ -39,39 +42,26 @@ class Tagger(nn.Module):
 
     ELMo at the output is joined to the outputs of the last LSTM layer.
 
-    Args:
-        sizes: Of the word vectors.
-        tags: How many.
-        hidden: Cells of each direction of the LSTM layers: 200 in the paper's entity recogniser.
-        layers: Of the LSTM.
-        dropout: Variational, between the layers and of the last one's outputs.
-        crf: Whether tags are chosen together, by a CRF, or each by a softmax of its own.
-        allowed: (tags + 2, tags + 2) bool, from and to, the last two are start and end: which tag
-            may follow which. A CRF learns with it; both decode nothing else. None for any.
+    `config.hidden` is the cells of each direction of the LSTM layers: 200 in the paper's entity
+    recogniser. Dropout is variational, between the layers and of the last one's outputs. With `crf`
+    tags are chosen together, else each by a softmax of its own. Which tag may follow which is
+    `allowed`, as of a `LinearChainCRF`, which learns with it; both decode nothing else.
     """
 
-    allowed: Tensor | None
+    allowed: Tensor
 
     def __init__(
-        self,
-        sizes: Sizes,
-        tags: int,
-        *,
-        hidden: int,
-        layers: int,
-        dropout: float,
-        crf: bool,
-        allowed: Tensor | None = None,
+        self, sizes: Sizes, tags: int, config: NetworkConfig, allowed: Tensor | None = None
     ) -> None:
         super().__init__()
-        if allowed is not None:
-            check_allowed(allowed, tags)
         self.context = BidirectionalLSTM(
-            sizes.at_input, hidden=hidden, layers=layers, dropout=dropout
+            sizes.at_input, hidden=config.hidden, layers=config.layers, dropout=config.dropout
         )
-        self.dropout = VariationalDropout(dropout)
+        self.dropout = VariationalDropout(config.dropout)
         self.emission = nn.Linear(self.context.output_size + sizes.at_output, tags)
-        self.crf = LinearChainCRF(tags, allowed) if crf else None
+        if allowed is None:
+            allowed = torch.ones(tags + 2, tags + 2, dtype=torch.bool)
+        self.crf = LinearChainCRF(tags, allowed) if config.crf else None
         self.register_buffer("allowed", allowed, persistent=False)
 
     def forward(self, words: BatchVectors) -> Tensor:
@@ -86,18 +76,14 @@ class Tagger(nn.Module):
         """
         if self.crf is not None:
             return -self.crf.log_likelihood(emissions, tags, mask).mean()
-        total = functional.cross_entropy(emissions[mask], tags[mask], reduction="sum")
-        return total / mask.sum().clamp(min=1)
+        return functional.cross_entropy(emissions[mask], tags[mask])
 
     def decode(self, emissions: Tensor, mask: Tensor) -> list[list[int]]:
         """The best tags of each sentence, as many as it has words."""
         if self.crf is not None:
             return self.crf.decode(emissions, mask)
-        if self.allowed is not None:
-            any_score = emissions.new_zeros(self.allowed.shape)
-            return viterbi(emissions, mask, chain_of(any_score, self.allowed))
-        tags, lengths = emissions.argmax(-1).tolist(), mask.sum(1).tolist()
-        return [row[:length] for row, length in zip(tags, lengths, strict=True)]
+        any_score = emissions.new_zeros(self.allowed.shape)
+        return viterbi(emissions, mask, chain_of(any_score, self.allowed))
 
     def probabilities(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The p of each tag at each word (sentences, words, tags), 0 on padding.
@@ -109,8 +95,49 @@ class Tagger(nn.Module):
         return emissions.softmax(-1).masked_fill(~mask.unsqueeze(-1), 0)
 
 
+class Entity(NamedTuple):
+    """An entity in a sentence or a text: its type, and the fields of a `TextSpan`."""
+
+    type: str
+    text: str
+    first_word: int
+    end_word: int
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TagPrediction(Prediction):
+    """The tags of words, and the entities that they stand for."""
+
+    words: Words
+    tags: tuple[str, ...]
+    """One for each word; those of entities are written as BIO."""
+    probabilities: tuple[Mapping[str, float], ...]
+    """Of every tag, for each word."""
+    offsets: tuple[Offsets, ...] | None = None
+    """Where each word stands in the raw text; None where words were given."""
+    entities: tuple[Entity, ...] | None = None
+    """None where tags are not those of entities."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        values: dict[str, Any] = {
+            "words": list(self.words),
+            "tags": list(self.tags),
+            "probabilities": [dict(each) for each in self.probabilities],
+        }
+        if self.offsets is not None:
+            values["offsets"] = [list(each) for each in self.offsets]
+        if self.entities is not None:
+            values["entities"] = [entity._asdict() for entity in self.entities]
+        return values
+
+
 SCHEME: Scheme = "IOBES"
 """How a tagger writes entities, whatever the files do: marked ends make it better."""
+AS_BIO = {"E": "I", "S": "B"}
+"""The marks of IOBES that BIO has not, and what it has in their place."""
 
 
 class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
@@ -130,23 +157,18 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
         except InputError as error:
             raise InputError(f"{examples[0].place} and after: {error}") from None
 
-    @classmethod
-    def group_of(cls, example: TaggedSentence) -> Hashable:
-        """Its words: a sentence that comes again would give its tags away."""
-        return example.words
-
-    @property
+    @cached_property
     def entities(self) -> bool:
         """Whether tags are those of entities."""
         return are_entities(self.labels.names)
 
-    def labels_said(self) -> str:
+    def describe_labels(self) -> str:
         """How many tags there are, or types of entities: how a tagger writes these is its own."""
         if not self.entities:
             return counted(len(self.labels), "tag")
         return f"{counted(len(self.types) - 1, 'type')} of entities"
 
-    @property
+    @cached_property
     def types(self) -> Labels:
         """Outside, and the types of entities."""
         shown = map(shown_type, entity_types(self.labels.names))
@@ -154,33 +176,24 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
 
     def prepare(self, examples: Sequence[TaggedSentence]) -> list[TaggedSentence]:
         """Entities as IOBES; every tag being known."""
-        prepared = convert_sentences(examples, SCHEME) if self.entities else list(examples)
-        types = self.types if self.entities else None
-        for example in prepared:
-            if example.tags is None:
-                raise InputError(f"{example.place}: has no tags; give a file of tagged sentences")
-            if types is not None:
-                types.numbers(types_of(example.tags), example.place)
-            else:
-                self.labels.numbers(example.tags, example.place)
-        return prepared
+        return list(map(self._prepared, examples))
+
+    def _prepared(self, example: TaggedSentence) -> TaggedSentence:
+        if not self.entities:
+            self.labels.numbers(example.labels, example.place)
+            return example
+        try:
+            self.types.numbers(types_of(example.labels))
+            return replace(example, tags=convert(example.labels, SCHEME))
+        except InputError as error:
+            raise InputError(f"{example.place}: {error}") from None
 
     def make_network(self, sizes: Sizes) -> Tagger:
         """BiLSTM, with a CRF that allows legal sequences alone, or without."""
-        network = self.config.network
-        return Tagger(
-            sizes,
-            len(self.labels),
-            hidden=network.hidden,
-            layers=network.layers,
-            dropout=network.dropout,
-            crf=network.crf,
-            allowed=self._allowed() if self.entities else None,
-        )
-
-    def _allowed(self) -> Tensor:
-        """Which tag may follow which, (tags + 2, tags + 2)."""
-        return torch.from_numpy(allowed_transitions(self.labels.names))
+        allowed = None
+        if self.entities:
+            allowed = torch.from_numpy(allowed_transitions(self.labels.names))
+        return Tagger(sizes, len(self.labels), self.config.network, allowed)
 
     def loss(self, model: TaskModel[Tagger], examples: Sequence[TaggedSentence]) -> Tensor:
         """-log p of the tags: of sentences with a CRF, of words without."""
@@ -224,7 +237,8 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
             return dict(zip(self.labels.names, probabilities, strict=True))
         sums: dict[str, float] = {}
         for name, probability in zip(self.labels.names, probabilities, strict=True):
-            sums[as_bio(name)] = sums.get(as_bio(name), 0.0) + probability
+            tag = AS_BIO.get(name[0], name[0]) + name[1:]
+            sums[tag] = sums.get(tag, 0.0) + probability
         return sums
 
     def _named(self, numbers: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
@@ -234,10 +248,9 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
         self, examples: Sequence[TaggedSentence], guesses: Sequence[tuple[str, ...]]
     ) -> Score:
         """F1 of entities, or the accuracy of words."""
-        expected = [example.labels for example in examples]
         if self.entities:
-            return score_spans(expected, guesses)
-        return score_words(self.labels, expected, guesses)
+            return score_spans([example.labels for example in examples], guesses)
+        return self.confusion(examples, guesses)
 
     def confusion(
         self, examples: Sequence[TaggedSentence], guesses: Sequence[tuple[str, ...]]
@@ -248,30 +261,29 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
             return score_words(self.labels, expected, guesses)
         return score_words(self.types, list(map(types_of, expected)), list(map(types_of, guesses)))
 
-    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+    def parse_input(self, item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
         """A text, whose sentences are tagged one by one, or the words of one sentence."""
-        if not isinstance(item, str):
-            words = words_of(item, tokenizer, place)
-            return Given([TaggedSentence(words, None, place)] if words else [])
-        sentences = tokenizer.sentences(item)
-        examples = [
-            TaggedSentence(tuple(token.text for token in tokens), None, place)
-            for tokens in sentences
-        ]
-        offsets = ((token.start, token.end) for tokens in sentences for token in tokens)
-        return Given(examples, item, tuple(offsets))
+        parsed = sentences_of(item, tokenizer, place)
+        return parsed._replace(
+            examples=[TaggedSentence(words, None, place) for words in parsed.examples]
+        )
 
-    def joined(self, given: Given, predictions: Sequence[TagPrediction]) -> TagPrediction:
+    def merge_predictions(
+        self, parsed: ParsedInput, predictions: Sequence[TagPrediction]
+    ) -> TagPrediction:
         """The sentences of a text in one."""
         words = tuple(chain.from_iterable(each.words for each in predictions))
         tags = tuple(chain.from_iterable(each.tags for each in predictions))
-        offsets = None if given.text is None else given.offsets
+        entities = [
+            Entity(shown_type(kind), *parsed.locate(words, first, end))
+            for kind, first, end in (spans(tags) if self.entities else ())
+        ]
         return TagPrediction(
             words,
             tags,
             tuple(chain.from_iterable(each.probabilities for each in predictions)),
-            offsets,
-            entities_of(words, tags, offsets, given.text) if self.entities else None,
+            None if parsed.text is None else parsed.offsets,
+            tuple(entities) if self.entities else None,
         )
 
 
@@ -281,7 +293,7 @@ def are_entities(names: Sequence[str] | set[str]) -> bool:
 
 
 def check_not_mixed(names: set[str], examples: Sequence[TaggedSentence]) -> None:
-    """Refuse entities with another tag among them: one slip, and none would be found again."""
+    """Raise for entities with another tag among them: one slip, and none would be found again."""
     entities = sorted(name for name in names if "-" in name and entity_tag(name) is not None)
     if not entities:
         return
@@ -290,14 +302,6 @@ def check_not_mixed(names: set[str], examples: Sequence[TaggedSentence]) -> None
             if entity_tag(name) is None:
                 raise InputError(
                     f"{example.place}: word {number} of the sentence that begins here, {word!r}, "
-                    f"has the tag {name[:40]!r}, which is no entity's, as {entities[0]!r} and "
+                    f"has the tag {name[:40]!r}, which is not an entity's, as {entities[0]!r} and "
                     "others are; use O, or B-, I-, E- or S- and a type for every word"
                 )
-
-
-def types_of(tags: Sequence[str]) -> tuple[str, ...]:
-    """The type of entity that each word belongs to, or O."""
-    parts = (entity_tag(name) for name in tags)
-    return tuple(
-        OUTSIDE if part is None or part.mark == OUTSIDE else shown_type(part.type) for part in parts
-    )

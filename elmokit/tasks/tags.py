@@ -1,4 +1,4 @@
-"""Entities as tags of words: three ways to write them, and which tag may follow which.
+"""Tags of entities, in the schemes IOB1, BIO and IOBES: read, write, convert, what may follow what.
 
 | scheme | an entity is | "Jim Lee in Oslo" |
 |---|---|---|
@@ -8,27 +8,22 @@
 
 BILOU is IOBES with other letters, L- for E- and U- for S-. One rule reads all of them, and
 sequences that no scheme allows: that of conlleval, the script which scored the CoNLL shared tasks.
-So converting tags is reading their entities and writing them again.
+So converting tags is reading their entities and writing them again, as BIO or IOBES.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import check_choice
 from elmokit.errors import InputError
-from elmokit.tasks.examples import TaggedSentence
 
-Scheme = Literal["IOB1", "BIO", "IOBES"]
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+Scheme = Literal["BIO", "IOBES"]
+"""How tags are written; all of the schemes above are read."""
 OUTSIDE = "O"
-MARKS: dict[Scheme, str] = {"IOB1": "BI", "BIO": "BI", "IOBES": "BIES"}
-"""What the tags of entities begin with."""
 BILOU = {"L": "E", "U": "S"}
 """The marks of BILOU that IOBES has other letters for."""
 UNTYPED = "entity"
@@ -72,7 +67,7 @@ def entity_tag(name: str) -> Tag | None:
         return Tag(OUTSIDE)
     mark, _, entity_type = name.partition("-")
     well_formed = str(Tag(mark, entity_type)) == name
-    if entity_type:  # a bare L or U is no mark: parts of speech are called so
+    if entity_type:  # a bare L or U is not a mark: parts of speech are called so
         mark = BILOU.get(mark, mark)
     return Tag(mark, entity_type) if well_formed and mark in tuple("BIES") else None
 
@@ -94,26 +89,39 @@ def spans(tags: Sequence[str]) -> list[LabelledSpan]:
     return found
 
 
+def write_tags(entities: Iterable[LabelledSpan], words: int, scheme: Scheme) -> tuple[str, ...]:
+    """The tags of so many words, in which some are entities that do not overlap.
+
+    >>> write_tags([LabelledSpan("PER", 0, 2), LabelledSpan("LOC", 3, 4)], 4, "BIO")
+    ('B-PER', 'I-PER', 'O', 'B-LOC')
+    """
+    tags = [OUTSIDE] * words
+    for entity_type, start, end in entities:
+        length = end - start
+        marks = "B" + "I" * (length - 1)
+        if scheme == "IOBES":
+            marks = "S" if length == 1 else "B" + "I" * (length - 2) + "E"
+        tags[start:end] = [str(Tag(mark, entity_type)) for mark in marks]
+    return tuple(tags)
+
+
 def convert(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
     """The same entities, written in another scheme; the result is always a legal one.
 
     >>> convert(["I-PER", "I-PER", "O", "I-LOC"], "IOBES")
     ('B-PER', 'E-PER', 'O', 'S-LOC')
     """
-    check_choice("scheme", scheme, SCHEMES)
-    written = [Tag(OUTSIDE)] * len(tags)
-    before = LabelledSpan("", -1, -1)
-    for span in spans(tags):
-        touches = before.type == span.type and before.end == span.start
-        marks = _marks(span.end - span.start, scheme, touches)
-        written[span.start : span.end] = [Tag(mark, span.type) for mark in marks]
-        before = span
-    return tuple(map(str, written))
+    return write_tags(spans(tags), len(tags), scheme)
 
 
-def convert_sentences(sentences: Iterable[TaggedSentence], scheme: Scheme) -> list[TaggedSentence]:
-    """Sentences whose tags are written in another scheme; tags that are no entities are refused."""
-    return [_converted(sentence, scheme) for sentence in sentences]
+def types_of(tags: Iterable[str]) -> tuple[str, ...]:
+    """The type of entity that each word belongs to, for people, or O.
+
+    >>> types_of(["B-PER", "O", "S"])
+    ('PER', 'O', 'entity')
+    """
+    parts = map(_known_entity_tag, tags)
+    return tuple(OUTSIDE if part.mark == OUTSIDE else shown_type(part.type) for part in parts)
 
 
 def entity_types(names: Iterable[str]) -> tuple[str, ...]:
@@ -132,35 +140,23 @@ def scheme_tags(types: Iterable[str], scheme: Scheme) -> tuple[str, ...]:
     >>> scheme_tags(["LOC", "PER"], "BIO")
     ('O', 'B-LOC', 'I-LOC', 'B-PER', 'I-PER')
     """
-    check_choice("scheme", scheme, SCHEMES)
-    tags = [str(Tag(mark, entity_type)) for entity_type in types for mark in MARKS[scheme]]
-    return (OUTSIDE, *tags)
+    marks = "BI" if scheme == "BIO" else "BIES"
+    return (OUTSIDE, *(str(Tag(mark, each)) for each in types for mark in marks))
 
 
-def allowed_transitions(names: Sequence[str], scheme: Scheme | None = None) -> NDArray[np.bool_]:
-    """Which tag (row) another (column) may follow: (tags + 2, tags + 2), start and end the last.
+def allowed_transitions(names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which tag of IOBES (row) another (column) may follow: (tags + 2, tags + 2).
 
-    `[before, after]` is True where `after` may stand right behind `before`. Nothing comes before
-    the start or behind the end, and a sentence has at least one word.
-
-    Args:
-        names: The tags in their order. If one of them is not an entity's, all may follow all.
-        scheme: None for IOBES if there is an E or S among the names, else BIO.
+    `[before, after]` is True where `after` may stand right behind `before`; start and end are the
+    last two. Nothing comes before the start or behind the end, and a sentence has at least a word.
     """
-    if scheme is not None:
-        check_choice("scheme", scheme, SCHEMES)
     count = len(names)
-    scheme = scheme or _scheme_of_names(names)
     allowed = np.zeros((count + 2, count + 2), dtype=np.bool_)
-    if scheme is None:
-        allowed[: count + 1, :count] = True
-        allowed[:count, count + 1] = True
-        return allowed
     tags = [_known_entity_tag(name) for name in names]
     border = Tag(OUTSIDE)  # a sentence may begin and end as if nothing but O were around it
     for row, before in enumerate([*tags, border]):
-        allowed[row, :count] = [_may_follow(before, after, scheme) for after in tags]
-    allowed[:count, count + 1] = [_may_follow(before, border, scheme) for before in tags]
+        allowed[row, :count] = [_may_follow(before, after) for after in tags]
+    allowed[:count, count + 1] = [_may_follow(before, border) for before in tags]
     return allowed
 
 
@@ -179,37 +175,8 @@ def _begins(tag: Tag, before: Tag) -> bool:
     return tag.mark in "BS" or before.mark in "OES" or tag.type != before.type
 
 
-def _marks(length: int, scheme: Scheme, touches: bool) -> str:
-    """The marks of an entity's words; `touches` if one of the same type ends right before it."""
-    if scheme == "IOB1":
-        return ("B" if touches else "I") + "I" * (length - 1)
-    if scheme == "BIO":
-        return "B" + "I" * (length - 1)
-    return "S" if length == 1 else "B" + "I" * (length - 2) + "E"
-
-
-def _converted(sentence: TaggedSentence, scheme: Scheme) -> TaggedSentence:
-    if sentence.tags is None:
-        return sentence
-    try:
-        return replace(sentence, tags=convert(sentence.tags, scheme))
-    except InputError as error:
-        raise InputError(f"{sentence.place}: {error}") from None
-
-
-def _scheme_of_names(names: Iterable[str]) -> Scheme | None:
-    """The scheme that tags are taken for without seeing them in sentences."""
-    tags = [entity_tag(name) for name in names]
-    if None in tags:
-        return None
-    return "IOBES" if any(tag and tag.mark in "ES" for tag in tags) else "BIO"
-
-
-def _may_follow(before: Tag, after: Tag, scheme: Scheme) -> bool:
-    """Whether `after` may stand right behind `before`."""
-    same_entity = before.mark in "BI" and before.type == after.type
-    if scheme == "IOB1":
-        return after.mark != "B" or same_entity
-    if scheme == "BIO":
-        return after.mark != "I" or same_entity
-    return same_entity if after.mark in "IE" else before.mark not in "BI"
+def _may_follow(before: Tag, after: Tag) -> bool:
+    """Whether `after` may stand right behind `before` in IOBES."""
+    if after.mark in "IE":
+        return before.mark in "BI" and before.type == after.type
+    return before.mark not in "BI"

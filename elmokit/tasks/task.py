@@ -1,25 +1,22 @@
-"""What a kind of task is: how it reads examples, what network learns it, how it is scored.
+"""Task, the contract of every kind: its labels, its network, its predictions and its score.
 
 The training loop, saved tasks and the command line know of `Task` alone: another kind is another
-class of it, and a line in `kinds.py`.
+class of it, and a line in `KINDS`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
 from elmokit.errors import InputError
 from elmokit.system import counted
-from elmokit.tasks.config import FilesConfig, Kind, TaskConfig
+from elmokit.tasks.config import Kind, TaskConfig
 from elmokit.tasks.examples import AnyExample, Labels, Offsets, Words, is_word
-from elmokit.tasks.files.examples import after_training, format_of, read_examples
 from elmokit.tasks.inputs import Sizes, TaskInputs
-from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.scores import Accuracy, Score
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
@@ -38,21 +35,45 @@ class TaskModel(nn.Module, Generic[Network]):
         self.network = network
 
 
-class Given(NamedTuple):
-    """What somebody wants a prediction for, as examples."""
+class Prediction(ABC):
+    """What a trained task says of a text, of words, or of a pair."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+
+    def to_text(self) -> str:
+        """For people: what was given, marked with what was found."""
+        raise InputError("the answers of this task are not text; leave out --as text")
+
+
+class TextSpan(NamedTuple):
+    """Some words of a sentence or a text, and where they are."""
+
+    text: str  # as it stands in the raw text; without one, its words with spaces between them
+    first_word: int  # its words are words[first_word:end_word]
+    end_word: int
+    start: int | None  # text[start:end] of the raw text; None where words were given
+    end: int | None
+
+
+class ParsedInput(NamedTuple):
+    """What somebody wants a prediction for, as sentences or as examples."""
 
     examples: list[Any]
     text: str | None = None  # the raw text, where it was one
     offsets: tuple[Offsets, ...] = ()  # of the words in the raw text
 
+    def locate(self, words: Words, first: int, end: int) -> TextSpan:
+        """Words of all examples, words[first:end], with their place in the raw text."""
+        if self.text is None:
+            return TextSpan(" ".join(words[first:end]), first, end, None, None)
+        start, stop = self.offsets[first][0], self.offsets[end - 1][1]
+        return TextSpan(self.text[start:stop], first, end, start, stop)
+
 
 class Task(ABC, Generic[AnExample, Network, Guess]):
-    """A task with its settings and its labels.
-
-    Args:
-        config: Its settings.
-        labels: Its classes or tags, as the network knows them; empty for a task without.
-    """
+    """A task with its settings, and its labels as the network knows them; a task may have none."""
 
     kind: ClassVar[Kind]
 
@@ -60,47 +81,27 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
         self.config = config
         self.labels = labels
 
-    def labels_said(self) -> str:
+    def describe_labels(self) -> str:
         """How many labels there are, for people."""
         return counted(len(self.labels), "label")
 
     @classmethod
-    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[AnExample]:
-        """The examples of a file, as they are there."""
-        examples: Sequence[Any] = read_examples(
-            cls.kind,
-            path,
-            files,
-            tokenize=lambda text: [token.text for token in tokenizer.words(text)],
-        )
-        return list(examples)
-
-    def read_after_training(
-        self, path: str | Path, files: FilesConfig, tokenizer: Tokenizer
-    ) -> list[AnExample]:
-        """What `read` gives, of a file that may have another format than the training files."""
-        reading = after_training(self.kind, path, files, self.config.files)
-        return self.read(path, reading, tokenizer)
-
-    @classmethod
-    def reads_phrases(cls, path: str | Path, files: FilesConfig) -> bool:
-        """Whether a file is one whose phrases are examples, if they are asked for."""
-        return files.phrases and format_of(cls.kind, path, files.format) == "trees"
-
-    @classmethod
-    @abstractmethod
     def labels_of(cls, examples: Sequence[AnExample]) -> Labels:
-        """The labels that a network trained on examples knows."""
+        """The labels that a network trained on examples knows; none, for a task without."""
+        del examples
+        return Labels(())
 
     @classmethod
-    def group_of(cls, example: AnExample) -> Hashable | None:
-        """What examples share that are held out together or not at all; None for one by itself."""
-        del example
-        return None
+    def group_of(cls, example: AnExample) -> Hashable:
+        """What examples share that are held out together or not at all, such as their words.
 
-    @abstractmethod
+        A text that comes again would give its label away.
+        """
+        return example.sentences
+
     def prepare(self, examples: Sequence[AnExample]) -> list[AnExample]:
-        """Labelled examples as the network knows them; unknown labels are refused."""
+        """Labelled examples as the network knows them; an unknown label is an error."""
+        return list(examples)
 
     def for_training(self, examples: Sequence[AnExample]) -> list[AnExample]:
         """Prepared examples as they are trained on: long ones may be cut."""
@@ -118,11 +119,11 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
     def guess(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> list[Guess]:
         """The best answer to each example, for scoring."""
 
-    @abstractmethod
     def predict(self, model: TaskModel[Network], examples: Sequence[AnExample]) -> list[Any]:
         """The answer to each example, with probabilities."""
+        return self.guess(model, examples)
 
-    def answered(
+    def predict_batches(
         self, examples: Sequence[AnExample], answers: Callable[[Sequence[AnExample]], list[Any]]
     ) -> list[Any]:
         """What `answers` gives for examples; a task may have it read less than all of them."""
@@ -138,12 +139,12 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
         return None
 
     @abstractmethod
-    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+    def parse_input(self, item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
         """Examples of what somebody wants a prediction for; `place` names it in errors."""
 
-    def joined(self, given: Given, predictions: Sequence[Any]) -> Prediction:
-        """The prediction for what was given, out of those of its examples."""
-        del given
+    def merge_predictions(self, parsed: ParsedInput, predictions: Sequence[Any]) -> Prediction:
+        """The prediction for one input, out of those of its examples."""
+        del parsed
         [prediction] = predictions
         return prediction
 
@@ -157,18 +158,26 @@ def words_of(item: Any, tokenizer: Tokenizer, place: str) -> Words:
         return tuple(token.text for token in tokenizer.words(item))
     if not isinstance(item, Sequence) or not all(isinstance(word, str) for word in item):
         raise InputError(f"{place}: is {short(item)}; give a text, or a list of words")
-    check_words(item, place)
+    for number, word in enumerate(item):
+        if not is_word(word):
+            raise InputError(f"{place}: word {number}, from 0, is blank ({word!r}); leave it out")
     return tuple(item)
 
 
-def check_words(words: Sequence[str], place: str) -> None:
-    """Refuse words that are blank, as readers of examples do."""
-    for number, word in enumerate(words):
-        if not is_word(word):
-            raise InputError(f"{place}: word {number}, from 0, is blank ({word!r}); leave it out")
+def sentences_of(item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
+    """The sentences of a text, or the one whose words are given; none is without words."""
+    if not isinstance(item, str):
+        words = words_of(item, tokenizer, place)
+        return ParsedInput([words] if words else [])
+    tokens = tokenizer.sentences(item)
+    return ParsedInput(
+        [tuple(token.text for token in sentence) for sentence in tokens],
+        item,
+        tuple((token.start, token.end) for sentence in tokens for token in sentence),
+    )
 
 
 def check_has_words(words: Words, place: str) -> None:
-    """Refuse what no class can be told of."""
+    """Raise for what no class can be told of."""
     if not words:
         raise InputError(f"{place}: has no words, so nothing can be said of it; leave it out")

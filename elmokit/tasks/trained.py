@@ -8,32 +8,32 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
-from elmokit.config import Precision, State, make
-from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.config import make_table, naming
+from elmokit.errors import FormatError, InputError
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
 from elmokit.io.fetch import Progress
 from elmokit.io.files import disk_errors, read_object, sha256_of, write_atomically, write_object
-from elmokit.tasks.config import FilesConfig, Kind, TaskConfig
+from elmokit.io.text_files import TextSettings
+from elmokit.jobs.checkpoints import read_tensors, write_tensors
+from elmokit.jobs.progress import Observer
+from elmokit.tasks.config import Kind, TaskConfig
 from elmokit.tasks.coref.task import CorefTask
 from elmokit.tasks.examples import AnyExample, Labels, size_of
+from elmokit.tasks.files.examples import after_training, read_examples
 from elmokit.tasks.inputs import build_inputs
 from elmokit.tasks.labelling import PairTask, TextTask
 from elmokit.tasks.layer_store import identity_of_bilm
-from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.reading.task import ReadingTask
 from elmokit.tasks.srl.task import SrlTask
 from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.tagging import TagTask
-from elmokit.tasks.task import AnyTask, Given, TaskModel
+from elmokit.tasks.task import AnyTask, ParsedInput, Prediction, TaskModel
 from elmokit.tasks.trainer import CHECKPOINTS, Evaluation, answers, evaluate
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -49,113 +49,133 @@ OF_BILM = "inputs.elmo.bilm."
 """What the names of its weights begin with, which are not among the task's."""
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Read config.json, refusing folders of other things in one line."""
-    path = folder / CONFIG
-    if not path.exists():
-        if (folder / CHECKPOINTS).is_dir():
-            raise InputError(f"{folder}: its training is not finished; continue with --resume")
-        raise InputError(f"{folder}: holds no trained task; train one: elmo task train")
-    values = read_object(path)
-    if values.get("format") != FORMAT:
-        raise FormatError(
-            f"{path}: format is {values.get('format')!r}, not {FORMAT!r}; "
-            "name a folder that elmo task train wrote"
-        )
-    version = values.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise FormatError(f"{path}: version is {version!r}; this elmokit reads version {VERSION}")
-    for name in ("sha256", "bilm"):
-        check_object(values, name, path)
-    check_object(values.get("bilm") or {}, "reference", path)
-    return values
+class TaskFolder:
+    """The folder of a trained task: config.json, read once, and the files that belong to it.
 
+    Attributes:
+        config: The settings of the task.
+        bilm: What config.json says of the biLM; None for a task without.
+    """
 
-def check_object(values: Mapping[str, Any], name: str, path: Path) -> None:
-    """Refuse what is there and is no JSON object."""
-    if not isinstance(values.get(name), dict | None):
-        raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object: train again")
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        path = self.folder / CONFIG
+        if not path.exists():
+            if (self.folder / CHECKPOINTS).is_dir():
+                raise InputError(f"{folder}: its training is not finished; continue with --resume")
+            raise InputError(f"{folder}: holds no trained task; train one: elmo task train")
+        values = read_object(path)
+        if values.get("format") != FORMAT:
+            raise FormatError(
+                f"{path}: format is {values.get('format')!r}, not {FORMAT!r}; "
+                "name a folder that elmo task train wrote"
+            )
+        version = values.get("version")
+        if version != VERSION:
+            raise FormatError(
+                f"{path}: version is {version!r}; this elmokit reads version {VERSION}"
+            )
+        self.bilm: dict[str, Any] | None = values.get("bilm")
+        self._sha256 = values.get("sha256") or {}
+        for name in ("task", "bilm", "sha256"):
+            if not isinstance(values.get(name, {}), dict if name == "task" else dict | None):
+                raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object")
+        with naming(path):
+            self.config = TaskConfig.from_dict(values.get("task", {}))
 
+    def file(self, name: str) -> Path:
+        """The path of a file, which must be the one that was written with config.json."""
+        path = self.folder / name
+        if not path.is_file():
+            raise FormatError(f"{path}: is missing; copy the folder again, or train again")
+        if sha256_of(path) != self._sha256.get(name):
+            raise FormatError(
+                f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
+                "copy the folder again, or train again"
+            )
+        return path
 
-def config_of(folder: str | Path) -> TaskConfig:
-    """The settings of a trained task, without what it has learnt."""
-    folder = Path(folder)
-    return task_config_of(read_config(folder), folder)
+    def labels(self) -> Labels:
+        """The labels that the task knows."""
+        return Labels(tuple(read_object(self.file(LABELS))["labels"]))
 
+    def static(self) -> StaticLookup | None:
+        """The table of static vectors, all zeros; None where there is none."""
+        if STATIC not in self._sha256:
+            return None
+        return StaticLookup.from_description(read_object(self.file(STATIC)))
 
-def task_weights(model: TaskModel[Any]) -> dict[str, Tensor]:
-    """Everything but the biLM."""
-    return {
-        name: value for name, value in model.state_dict().items() if not name.startswith(OF_BILM)
-    }
+    def load_weights(self, model: TaskModel[Any]) -> None:
+        """Give a model its weights."""
+        path = self.file(WEIGHTS)
+        try:
+            model.load_state_dict(read_tensors(path))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:120]
+            raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train again") from error
 
+    def load_bilm(
+        self,
+        given: BilmReference | Embedder | None,
+        device: str | torch.device | None,
+        progress: Progress | None,
+    ) -> UsedBilm | None:
+        """The biLM that the task was trained with, checked to be the same."""
+        if self.bilm is None:
+            if given is not None:
+                raise InputError(f"{self.folder}: was trained without ELMo; give no model")
+            return None
+        if isinstance(given, Embedder):
+            used = UsedBilm(given, None)
+        else:
+            reference = given or self._reference(self.bilm)
+            manner = self._manner(self.bilm)
+            manner["softmax"] = given is None and bool(self.bilm.get("inside"))
+            used = UsedBilm(reference.load(device, progress, **manner), reference)
+        found = identity_of_bilm(used.embedder)
+        if found["model"] != self.bilm.get("sha256"):
+            raise InputError(
+                f"{self.folder}: was trained with another biLM than {used.described()}; name its "
+                "own (--model)"
+            )
+        for name in ("state", "precision"):
+            if found[name] != self.bilm.get(name):
+                raise InputError(
+                    f"{self.folder}: was trained with a biLM whose {name} was "
+                    f"{self.bilm.get(name)}, and {used.described()} has {found[name]}; load it "
+                    "likewise"
+                )
+        return used
 
-def write_json(path: Path, values: Mapping[str, Any], indent: int | None = 2) -> None:
-    """Write a file of JSON, whole or not at all."""
-    with write_atomically(path) as temporary:
-        write_object(values, temporary, indent=indent)
+    def _manner(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """How a biLM must read, beside what it is, for the same layers."""
+        try:
+            state, warm_runs = about["state"]
+            return {"state": state, "warm_runs": warm_runs, "precision": about["precision"]}
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{self.folder / CONFIG}: does not say in which state and precision the biLM was "
+                "read; train again"
+            ) from error
 
-
-def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write tensors by name, whole or not at all."""
-    # safetensors wants each tensor in memory of its own, and lets only the owner read its file.
-    own = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
-    with write_atomically(path) as temporary:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        save_file(own, temporary, metadata={"format": "pt"})
-        temporary.chmod(mode)
-
-
-def task_config_of(values: Mapping[str, Any], folder: Path) -> TaskConfig:
-    """The settings that config.json holds."""
-    settings = values.get("task")
-    if not isinstance(settings, dict):
-        raise FormatError(f"{folder / CONFIG}: task is {settings!r}; it must be an object")
-    try:
-        return TaskConfig.from_dict(settings)
-    except ConfigError as error:
-        raise FormatError(f"{folder / CONFIG}: {error}") from error
-
-
-def checked_file(values: Mapping[str, Any], folder: Path, name: str) -> Path:
-    """The path of a file, which must be the one that was written with config.json."""
-    path = folder / name
-    if not path.is_file():
-        raise FormatError(f"{path}: is missing; copy the folder again, or train again")
-    if sha256_of(path) != (values.get("sha256") or {}).get(name):
-        raise FormatError(
-            f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
-            "copy the folder again, or train again"
-        )
-    return path
-
-
-def read_labels(values: Mapping[str, Any], folder: Path) -> Labels:
-    """The labels that the task knows."""
-    path = checked_file(values, folder, LABELS)
-    names = read_object(path).get("labels")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FormatError(f"{path}: labels is {names!r}; it must be a list of names")
-    return Labels(tuple(names))
-
-
-def read_static(values: Mapping[str, Any], folder: Path) -> StaticLookup | None:
-    """The table of static vectors, all zeros; None where there is none."""
-    if STATIC not in (values.get("sha256") or {}):
-        return None
-    return StaticLookup.from_description(read_object(checked_file(values, folder, STATIC)))
-
-
-def load_weights(model: TaskModel[Any], path: Path) -> None:
-    """Give a model the weights of a file."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            weights = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train again") from error
+    def _reference(self, about: Mapping[str, Any]) -> BilmReference:
+        """Where the biLM was in training."""
+        if about.get("inside"):
+            return BilmReference(str(self.folder / BILM))
+        if about.get("reference") is None:
+            raise InputError(
+                f"{self.folder}: its biLM was made in memory and not saved; "
+                "give it again: TrainedTask.load(folder, bilm=embedder)"
+            )
+        with naming(self.folder / CONFIG):
+            reference: BilmReference = make_table(BilmReference, "reference", about["reference"])
+        place = reference.model or ""
+        if os.path.isabs(place) and not Path(place).exists():
+            raise InputError(
+                f"{self.folder}: the biLM that it was trained with is no longer in {place}; say "
+                "where it is now (--model)"
+            )
+        return reference
 
 
 @dataclass(frozen=True)
@@ -168,49 +188,24 @@ class BilmReference:
     vocabulary: str | None = None
 
     def load(
-        self,
-        device: str | torch.device | None = None,
-        progress: Progress | None = None,
-        *,
-        state: State = "zero",
-        warm_runs: int = 1,
-        precision: Precision = "exact",
+        self, device: str | torch.device | None, progress: Progress | None, **manner: Any
     ) -> Embedder:
-        """Load the model."""
+        """Load the model; `manner` says how it reads, and if its softmax is to be written."""
         return Embedder.load(
             self.model,
             self.weights,
             vocabulary=self.vocabulary,
             device=device,
             progress=progress,
-            state=state,
-            warm_runs=warm_runs,
-            precision=precision,
+            **manner,
         )
 
-    def is_gone(self) -> bool:
-        """Whether it names a place in which nothing is any more."""
-        place = self.model or ""
-        return os.path.isabs(place) and not Path(place).exists()
-
     def absolute(self) -> BilmReference:
-        """The same, found from any folder; names and addresses stay as they are."""
-        return BilmReference(*map(_absolute, (self.model, self.weights, self.vocabulary)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON; `from_dict` is its inverse."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> BilmReference:
-        """From plain values."""
-        return make(cls, values)
-
-
-def _absolute(location: str | None) -> str | None:
-    if location is None or not Path(location).exists():
-        return location
-    return os.path.abspath(location)
+        """The same, found from any folder; names and URLs stay as they are."""
+        given = (self.model, self.weights, self.vocabulary)
+        return BilmReference(
+            *(os.path.abspath(each) if each and Path(each).exists() else each for each in given)
+        )
 
 
 class UsedBilm(NamedTuple):
@@ -219,87 +214,17 @@ class UsedBilm(NamedTuple):
     embedder: Embedder
     reference: BilmReference | None  # where it is; None where it was made in memory
 
-
-def load_trained_bilm(
-    stored: object,
-    folder: Path,
-    given: BilmReference | Embedder | None,
-    device: str | torch.device | None,
-    progress: Progress | None,
-) -> UsedBilm | None:
-    """The biLM that the task was trained with, checked to be the same."""
-    if stored is None:
-        if given is not None:
-            raise InputError(f"{folder}: was trained without ELMo; give no model")
-        return None
-    about = cast(dict[str, Any], stored)
-    if isinstance(given, Embedder):
-        used = UsedBilm(given, None)
-    elif given is not None:
-        used = UsedBilm(given.load(device, progress, **_manner(about, folder)), given)
-    else:
-        used = _load_stored(about, folder, device, progress)
-    found = identity_of_bilm(used.embedder)
-    if found["model"] != about.get("sha256"):
-        raise InputError(
-            f"{folder}: was trained with another biLM than {_described(used.reference)}; "
-            "name its own (--model)"
-        )
-    for name in ("state", "precision"):
-        if found[name] != about.get(name):
-            raise InputError(
-                f"{folder}: was trained with a biLM whose {name} was {about.get(name)}, and "
-                f"{_described(used.reference)} has {found[name]}; load it likewise"
-            )
-    return used
+    def described(self) -> str:
+        """What errors call it."""
+        if self.reference is None:
+            return "the one given"
+        return "the bundled one" if self.reference.model is None else self.reference.model
 
 
-def _load_stored(
-    about: Mapping[str, Any],
-    folder: Path,
-    device: str | torch.device | None,
-    progress: Progress | None,
-) -> UsedBilm:
-    """The biLM from where it was in training."""
-    reference = _stored_reference(about, folder)
-    if reference.is_gone():
-        raise InputError(
-            f"{folder}: the biLM that it was trained with is no longer in {reference.model}; say "
-            "where it is now (--model)"
-        )
-    return UsedBilm(reference.load(device, progress, **_manner(about, folder)), reference)
-
-
-def _manner(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """How a biLM must read, beside what it is, for the same layers."""
-    try:
-        state, warm_runs = about["state"]
-        return {"state": state, "warm_runs": warm_runs, "precision": about["precision"]}
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(
-            f"{folder / CONFIG}: does not say in which state and precision the biLM was read; "
-            "train again"
-        ) from error
-
-
-def _stored_reference(about: Mapping[str, Any], folder: Path) -> BilmReference:
-    if about.get("inside"):
-        return BilmReference(str(folder / BILM))
-    if about.get("reference") is None:
-        raise InputError(
-            f"{folder}: its biLM was made in memory and not saved; "
-            "give it again: TrainedTask.load(folder, bilm=embedder)"
-        )
-    try:
-        return BilmReference.from_dict(about["reference"])
-    except ConfigError as error:
-        raise FormatError(f"{folder / CONFIG}: reference: {error}") from error
-
-
-def _described(reference: BilmReference | None) -> str:
-    if reference is None:
-        return "the one given"
-    return "the bundled one" if reference.model is None else reference.model
+def write_json(path: Path, values: Mapping[str, Any], indent: int | None = 2) -> None:
+    """Write a file of JSON, complete or not at all."""
+    with write_atomically(path) as temporary:
+        write_object(values, temporary, indent=indent)
 
 
 KINDS: dict[Kind, type[AnyTask]] = {
@@ -358,7 +283,7 @@ class TrainedTask:
     @classmethod
     def load(
         cls,
-        folder: str | Path,
+        folder: str | Path | TaskFolder,
         *,
         bilm: BilmReference | Embedder | None = None,
         tokenizer: str | Tokenizer | None = None,
@@ -374,26 +299,24 @@ class TrainedTask:
             device: Where to compute.
             progress: Told how far a download is.
         """
-        folder = Path(folder)
-        values = read_config(folder)
-        config = task_config_of(values, folder)
-        used = load_trained_bilm(values.get("bilm"), folder, bilm, device, progress)
-        static = read_static(values, folder)
-        task = KINDS[config.kind](config, read_labels(values, folder))
+        opened = folder if isinstance(folder, TaskFolder) else TaskFolder(folder)
+        config = opened.config
+        used = opened.load_bilm(bilm, device, progress)
+        task = KINDS[config.kind](config, opened.labels())
         # What was trained with the task is read as any biLM from now on.
         inputs = build_inputs(
             replace(config.inputs, finetune_bilm=False),
             None if used is None else used.embedder,
-            static,
+            opened.static(),
         )
         model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
-        load_weights(model, checked_file(values, folder, WEIGHTS))
-        return cls(
-            task, model if device is None else model.to(check_device(device)), used, tokenizer
-        )
+        opened.load_weights(model)
+        if device is not None:
+            model = model.to(check_device(device))
+        return cls(task, model, used, tokenizer)
 
     def save(self, folder: str | Path) -> None:
-        """Write the folder; config.json comes last, so what is there with it is whole."""
+        """Write the folder; config.json comes last, so what is there with it is complete."""
         folder = Path(folder)
         with disk_errors(folder, "written"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -402,7 +325,10 @@ class TrainedTask:
         if static is not None:
             write_json(folder / STATIC, static.description(), indent=None)
         write_json(folder / LABELS, {"labels": list(self.labels.names)})
-        write_weights(folder / WEIGHTS, task_weights(self.model))
+        weights = self.model.state_dict().items()
+        with write_atomically(folder / WEIGHTS) as temporary:
+            of_task = {name: value for name, value in weights if not name.startswith(OF_BILM)}
+            write_tensors(of_task, temporary)
         written = [LABELS, WEIGHTS, *([] if static is None else [STATIC])]
         contents = {
             "format": FORMAT,
@@ -431,7 +357,7 @@ class TrainedTask:
             "state": identity["state"],
             "precision": identity["precision"],
             "inside": self.config.inputs.finetune_bilm,
-            "reference": None if reference is None else reference.absolute().to_dict(),
+            "reference": None if reference is None else asdict(reference.absolute()),
         }
 
     def predict(
@@ -451,97 +377,82 @@ class TrainedTask:
         items: Iterable[Any],
         *,
         places: Iterable[str] | None = None,
-        progress: Progress | None = None,
-        looking_up: Progress | None = None,
+        observer: Observer | None = None,
     ) -> Iterator[Prediction]:
         """What `predict` gives of any number of items, in constant memory.
 
         Some items are read and answered at once: few at first, then more. With a file of static
         vectors they are many, since it is read for each new word among them.
-
-        Args:
-            items: See `predict`.
-            places: What errors call the items.
-            progress: Told how many words of the items are read so far.
-            looking_up: Told how many bytes of static vectors are read for new words.
         """
         if isinstance(items, str):
             raise InputError(f"expected a list of texts, got one; write [{items[:40]!r}]")
         if places is None:
             places = (f"item {number}" for number in count(1))
         named = zip(items, places, strict=False)
-        givens = (self.task.given(item, self.tokenizer, place) for item, place in named)
+        inputs = (self.task.parse_input(item, self.tokenizer, place) for item, place in named)
         size = most = ITEMS_PER_LOOK_UP
         if self.model.inputs.static is None:
             size, most = min(FIRST_ITEMS, ITEMS_AT_ONCE), ITEMS_AT_ONCE
-        report = None if progress is None else WordsOfItems(progress)
-        while read := list(islice(givens, size)):
-            self.look_up([example for given in read for example in given.examples], looking_up)
-            for start in range(0, len(read), ITEMS_AT_ONCE):
-                yield from self._predictions_of(read[start : start + ITEMS_AT_ONCE], report)
-            size = min(2 * size, most)
+        observer = observer or Observer()
+        with observer.stage("predicting", "word") as advance:
+            done = 0
+            while read := list(islice(inputs, size)):
+                self.look_up([one for parsed in read for one in parsed.examples], observer)
+                for start in range(0, len(read), ITEMS_AT_ONCE):
+                    some = read[start : start + ITEMS_AT_ONCE]
+                    words = sum(size_of(one) for parsed in some for one in parsed.examples)
+                    yield from self._predictions_of(some, partial(_part, advance, done, words))
+                    done += words
+                size = min(2 * size, most)
 
     def _predictions_of(
-        self, givens: Sequence[Given], report: WordsOfItems | None
+        self, inputs: Sequence[ParsedInput], progress: Progress
     ) -> Iterator[Prediction]:
-        examples = [example for given in givens for example in given.examples]
-        if report is not None:
-            report.begin(sum(map(size_of, examples)))
-        found = iter(self.task.answered(examples, partial(self._answers, progress=report)))
-        for given in givens:
-            yield self.task.joined(given, list(islice(found, len(given.examples))))
-
-    def _answers(
-        self, examples: Sequence[AnyExample], progress: Progress | None = None
-    ) -> list[Any]:
-        return answers(self.model, examples, self.task.predict, progress)
+        examples = [example for parsed in inputs for example in parsed.examples]
+        found = iter(
+            self.task.predict_batches(
+                examples, lambda some: answers(self.model, some, self.task.predict, progress)
+            )
+        )
+        for parsed in inputs:
+            yield self.task.merge_predictions(parsed, list(islice(found, len(parsed.examples))))
 
     def evaluate(
         self,
         *files: str | Path,
-        reading: FilesConfig | None = None,
-        progress: Progress | None = None,
-        looking_up: Progress | None = None,
+        reading: TextSettings | None = None,
+        observer: Observer | None = None,
     ) -> Evaluation:
         """Compare what it says of files of labelled examples with their labels.
 
         Args:
             files: Files of the task's kind.
             reading: How to read them, if not as the training files were.
-            progress: Told how many words of the examples are read.
-            looking_up: Told how many bytes of static vectors are read for new words.
+            observer: Told how far it is.
         """
         reading = replace(reading or self.config.files, phrases=False)
-        examples = [
-            example
-            for file in files
-            for example in self.task.read_after_training(file, reading, self.tokenizer)
-        ]
+        kind, examples = self.task.kind, []
+        for file in files:
+            settings = after_training(kind, file, reading, self.config.files)
+            examples += read_examples(kind, file, settings, self.tokenizer)
         prepared = self.task.prepare(examples)
-        self.look_up(prepared, looking_up)
-        return evaluate(self.task, self.model, prepared, progress)
+        observer = observer or Observer()
+        self.look_up(prepared, observer)
+        with observer.stage("scoring", "word") as progress:
+            return evaluate(self.task, self.model, prepared, progress)
 
-    def look_up(self, examples: Sequence[AnyExample], progress: Progress | None = None) -> None:
+    def look_up(self, examples: Sequence[AnyExample], observer: Observer) -> None:
         """Find the static vectors of words that were not in the training data."""
         static = self.model.inputs.static
         if static is not None:
             words = {w for each in examples for words in each.sentences for w in words}
-            static.look_up(words, progress)
+            with observer.stage("reading static vectors", "byte") as progress:
+                static.look_up(words, progress)
 
 
-class WordsOfItems:
-    """Tells of some items at a time how many words are read; of how many, nobody knows."""
+def _part(advance: Progress, before: int, words: int, done: int, total: int | None) -> None:
+    """Tell of some items, which have so many words, that a part of them is done.
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self._before = self._now = 0
-
-    def begin(self, words: int) -> None:
-        """Of the next items, which have so many."""
-        self._before += self._now
-        self._now = words
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """So many of them are done; those of a text that several ask about may count once."""
-        share = done / total if total else 1.0
-        self.progress(self._before + round(share * self._now), None)
+    Words of a text that several ask about may be read once: it is their share that counts.
+    """
+    advance(before + round(words * done / total if total else words), None)

@@ -1,4 +1,4 @@
-"""The one loop that trains every task: exact after any interruption, the best model kept."""
+"""Training loop of every task: exact after any interruption; the best model is stored."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import Adam, AdamW, Optimizer
 
-from elmokit.errors import DivergedError, StoppedError
+from elmokit.errors import DivergedError, InputError, StoppedError
 from elmokit.io.fetch import Progress
 from elmokit.jobs.checkpoints import (
     Checkpoint,
@@ -27,12 +27,13 @@ from elmokit.jobs.checkpoints import (
     restore_optimiser,
 )
 from elmokit.jobs.metrics import MetricsLog
+from elmokit.jobs.progress import Observer, duration
 from elmokit.system import StopRequest, stop_requests
 from elmokit.tasks.config import TaskTrainingConfig
-from elmokit.tasks.examples import AnyExample, epoch_batches, ordered_batches, size_of
+from elmokit.tasks.examples import AnyExample, epoch_batches, size_of
 from elmokit.tasks.scores import Accuracy, Score
 from elmokit.tasks.task import AnyTask, TaskModel
-from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
+from elmokit.text.batching import batch_by_length
 
 CHECKPOINTS = "checkpoints"
 """The folder of them, in that of a run."""
@@ -52,7 +53,7 @@ class TaskProgress(NamedTuple):
     seconds: float = 0.0  # of training alone: scoring and saving are not counted
     epoch_started: float = 0.0  # the seconds at which the epoch under way began
     seconds_scoring: float = 0.0  # dev, after the epochs that are done
-    seconds_in_all: float = 0.0  # of all sittings up to the last checkpoint, reading included
+    seconds_in_all: float = 0.0  # of all sessions up to the last checkpoint, reading included
     rate: float = 1.0  # what the learning rates are multiplied by
     best: float = -math.inf  # score on dev
     best_epoch: int = 0
@@ -60,11 +61,7 @@ class TaskProgress(NamedTuple):
 
     def is_over(self, training: TaskTrainingConfig) -> bool:
         """Whether all epochs are done, or patience has run out."""
-        return self.epoch >= training.epochs or self.is_out_of_patience(training)
-
-    def is_out_of_patience(self, training: TaskTrainingConfig) -> bool:
-        """Whether the score was not better for too many epochs."""
-        return self.epochs_since_best >= training.patience
+        return self.epoch >= training.epochs or self.epochs_since_best >= training.patience
 
     @property
     def mean_loss(self) -> float:
@@ -98,9 +95,6 @@ def fingerprint_of(examples: Iterable[Any]) -> str:
 TOKENS, EXAMPLES = 8192, 256
 """The most in a batch that is only read."""
 
-AnExample = TypeVar("AnExample", bound=AnyExample)
-Answer = TypeVar("Answer")
-
 
 class Evaluation(NamedTuple):
     """How good a model is on some examples."""
@@ -116,34 +110,31 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Evaluation:
     """Score prepared examples; `progress` is told how many of their words are read."""
+    if not examples:
+        raise InputError("there are no examples to score; give a file that has some")
     guesses = answers(model, examples, task.guess, progress)
     return Evaluation(task.score(examples, guesses), task.confusion(examples, guesses))
-
-
-def score(task: AnyTask, model: TaskModel[Any], examples: Sequence[AnyExample]) -> Score:
-    """How good the guesses for prepared examples are."""
-    return task.score(examples, answers(model, examples, task.guess))
 
 
 @torch.no_grad()
 def answers(
     model: TaskModel[Any],
-    examples: Sequence[AnExample],
-    answer: Callable[[TaskModel[Any], Sequence[AnExample]], list[Answer]],
+    examples: Sequence[AnyExample],
+    answer: Callable[[TaskModel[Any], Sequence[Any]], list[Any]],
     progress: Progress | None = None,
-) -> list[Answer]:
+) -> list[Any]:
     """The answer to each example, in their order; the model is in evaluation mode for it.
 
     `progress` is told how many words of the examples are read: 0 when it begins.
     """
     was_training = model.training
     model.eval()
-    found: dict[int, Answer] = {}
+    found: dict[int, Any] = {}
     sizes = [size_of(example) for example in examples]
     done, total = 0, sum(sizes)
     if progress is not None:
         progress(0, total)
-    for batch in ordered_batches(sizes, tokens=TOKENS, most=EXAMPLES):
+    for batch in batch_by_length(sizes, TOKENS, EXAMPLES):
         found |= zip(batch, answer(model, [examples[n] for n in batch]), strict=True)
         done += sum(sizes[number] for number in batch)
         if progress is not None:
@@ -152,6 +143,7 @@ def answers(
     return [found[number] for number in range(len(examples))]
 
 
+OPTIMISERS = {"adamw": AdamW, "adam": Adam}
 RATE = "full_rate"
 """Under which an optimiser's group has its learning rate before it is multiplied."""
 
@@ -161,16 +153,8 @@ class TaskTrainer:
 
     Which examples are in which batch depends on seed and epoch, dropout on seed and step: nothing
     depends on what was drawn before, so a checkpoint of any step is enough to continue exactly.
-
-    Args:
-        task: What is learnt.
-        model: Inputs and network, on their device. They are trained in place.
-        train: Prepared examples.
-        dev: Prepared examples that are not trained on.
-        folder: Where checkpoints and metrics go.
-        identity: What else a checkpoint records and a resumed run must agree with.
-        watcher: Who is told.
-        started: When the sitting began, by `time.monotonic`; None for now.
+    The model is trained in place, on its device. A checkpoint records the `identity`, which a
+    resumed run must agree with. The session began at `started`, by `time.monotonic`; None for now.
     """
 
     def __init__(
@@ -181,7 +165,7 @@ class TaskTrainer:
         dev: Sequence[AnyExample],
         folder: Path,
         identity: dict[str, Any],
-        watcher: Watcher,
+        observer: Observer,
         started: float | None = None,
     ) -> None:
         self.task = task
@@ -189,20 +173,20 @@ class TaskTrainer:
         self.examples = train
         self.dev = dev
         self.identity = identity
-        self.watcher = watcher
+        self.observer = observer
         self.training: TaskTrainingConfig = task.config.training
         self.checkpoints = Checkpoints(folder / CHECKPOINTS, keep=1)
         self.metrics = MetricsLog(folder)
         self.optimiser = make_optimiser(model, self.training)
         self.progress = TaskProgress()
         self._sizes = [size_of(example) for example in train]
-        self._dev_words = sum(map(size_of, dev))
         self._started = time.monotonic() if started is None else started
-        self._earlier = 0.0  # seconds of earlier sittings
+        self._earlier = 0.0  # seconds of earlier sessions
 
     def train(self) -> None:
         """Train until the epochs are done, patience is over, or somebody asks to stop."""
-        with stop_requests() as request:
+        done = self.progress.step
+        with stop_requests() as request, self.observer.stage("training", "step", done=done):
             while not self.over():
                 self.train_epoch(request)
                 self.finish_epoch()
@@ -222,7 +206,7 @@ class TaskTrainer:
             self.step([self.examples[number] for number in batch])
             seconds = self.progress.seconds + time.monotonic() - started
             self.progress = self.progress._replace(seconds=seconds)
-            self.watcher.step(self.report(len(batches)))
+            self.tell(len(batches))
             self.stop_if_requested(request)
 
     def step(self, batch: Sequence[AnyExample]) -> None:
@@ -247,46 +231,55 @@ class TaskTrainer:
         )
 
     def finish_epoch(self) -> None:
-        """Score dev, keep the model if it is the best so far, and save."""
-        progress, began = self.progress, time.monotonic()
-        found = score(self.task, self.model, self.dev)
+        """Score dev, and save the model, also as the best if it is that so far."""
+        before, began = self.progress, time.monotonic()
+        with self.observer.stage("scoring dev", "word") as advance:
+            found = evaluate(self.task, self.model, self.dev, advance).score
         # Of epochs that score 0 the last one has learnt most.
-        better = found.main > progress.best or found.main == progress.best == 0
+        better = found.main > before.best or found.main == before.best == 0
+        self.progress = self.next_epoch(found.main, better, time.monotonic() - began)
+        epoch, loss, seconds = before.epoch + 1, before.mean_loss, before.seconds
+        values = {
+            "epoch": epoch,
+            "loss": loss,
+            "rate": before.rate * self.training.learning_rate,
+            "words": before.words,
+            "seconds": seconds,
+        }
+        self.metrics.write(before.step, "train", values)
+        self.metrics.write(before.step, "dev", {"epoch": epoch, "score": found.main})
+        self.save(best=better)
+        took = duration(seconds - before.epoch_started)
+        self.observer.validation(
+            f"epoch {epoch}: loss {loss:.4f}, dev {found.describe()}, {took}",
+            better and found.main > 0,
+            epoch=epoch,
+            loss=loss,
+            score=found.main,
+        )
+
+    def next_epoch(self, score: float, better: bool, seconds: float) -> TaskProgress:
+        """The progress after an epoch, whose model was scored in so many seconds."""
+        progress = self.progress
         # A score of 0 is where taggers begin: they find no entity at all for some epochs.
         waited = not better and progress.best > 0
-        seconds = progress.seconds - progress.epoch_started
-        self.progress = progress._replace(
+        return progress._replace(
             epoch=progress.epoch + 1,
             batch=0,
             loss=0.0,
             examples=0,
             epoch_started=progress.seconds,
-            seconds_scoring=progress.seconds_scoring + time.monotonic() - began,
+            seconds_scoring=progress.seconds_scoring + seconds,
             rate=progress.rate * self.training.rate_factor if waited else progress.rate,
-            best=found.main if better else progress.best,
+            best=score if better else progress.best,
             best_epoch=progress.epoch + 1 if better else progress.best_epoch,
             epochs_since_best=progress.epochs_since_best + 1 if waited else 0,
         )
-        epoch, loss = self.progress.epoch, progress.mean_loss
-        self.metrics.write(
-            progress.step,
-            "train",
-            {
-                "epoch": epoch,
-                "loss": loss,
-                "rate": progress.rate * self.training.learning_rate,
-                "words": progress.words,
-                "seconds": progress.seconds,
-            },
-        )
-        self.metrics.write(progress.step, "dev", {"epoch": epoch, "score": found.main})
-        self.save(best=better)
-        self.watcher.epoch(EpochReport(epoch, loss, found, better and found.main > 0, seconds))
 
     def over(self) -> bool:
         """Whether all epochs are done, or patience has run out."""
-        if self.progress.is_out_of_patience(self.training):
-            self.watcher.note(f"stopped early: no better in {self.training.patience} epochs")
+        if self.progress.epochs_since_best >= self.training.patience:
+            self.observer.note(f"stopped early: no better in {self.training.patience} epochs")
         return self.progress.is_over(self.training)
 
     def stop_if_requested(self, request: StopRequest) -> None:
@@ -300,37 +293,26 @@ class TaskTrainer:
             )
 
     def check_finite(self, loss: float, norm: float) -> None:
-        """Stop where the loss is no number any more."""
+        """Raise where the loss is not a number any more."""
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise DivergedError(
                 f"the loss is not a number in epoch {self.progress.epoch + 1}; "
                 "train with a lower training.learning_rate or training.clip"
             )
 
-    def report(self, batches: int) -> StepReport:
-        """How far it is."""
-        progress, epochs = self.progress, self.training.epochs
-        left = batches * (epochs - progress.epoch) - progress.batch
-        return StepReport(
-            epoch=progress.epoch + 1,
-            epochs=epochs,
-            batch=progress.batch,
-            batches=batches,
+    def tell(self, batches: int) -> None:
+        """Tell the observer how far it is; an epoch has about so many batches."""
+        progress = self.progress
+        self.observer.metrics(
+            epoch=progress.epoch + progress.batch / batches,
             loss=progress.mean_loss,
             words_per_second=progress.words / progress.seconds if progress.seconds else 0.0,
-            seconds_left=left * progress.seconds / progress.step
-            + (epochs - progress.epoch) * self.seconds_of_scoring(),
         )
-
-    def seconds_of_scoring(self) -> float:
-        """How long dev takes after an epoch: as before, or at first as long as to train on it."""
-        progress = self.progress
-        if progress.epoch:
-            return progress.seconds_scoring / progress.epoch
-        return self._dev_words * progress.seconds / progress.words if progress.words else 0.0
+        left = batches * (self.training.epochs - progress.epoch) - progress.batch
+        self.observer.advance(progress.step, progress.step + left)
 
     def seconds_in_all(self) -> float:
-        """Of this sitting and those before it, from the first file on."""
+        """Of this session and those before it, from the first file on."""
         return self._earlier + time.monotonic() - self._started
 
     def save(self, best: bool = False) -> None:
@@ -370,7 +352,7 @@ def seed_by(*numbers: int) -> None:
 
 
 def make_optimiser(model: TaskModel[Any], training: TaskTrainingConfig) -> Optimizer:
-    """AdamW of all weights that learn; those of the biLM have a rate of their own."""
+    """The optimiser of all weights that learn; those of the biLM have a rate of their own."""
     bilm = model.inputs.bilm
     of_bilm = set() if bilm is None else set(bilm.parameters())
     groups: list[dict[str, Any]] = []
@@ -386,4 +368,4 @@ def make_optimiser(model: TaskModel[Any], training: TaskTrainingConfig) -> Optim
         for some, decay in ((matrices, training.weight_decay), (vectors, 0.0)):
             if some:
                 groups.append({"params": some, "weight_decay": decay, "lr": rate, RATE: rate})
-    return AdamW(groups, fused=True)
+    return OPTIMISERS[training.optimiser](groups, fused=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from elmokit.config import check_size
 from elmokit.text.characters import Sentence, check_sentence
 
 
@@ -19,8 +18,6 @@ def batch_by_length(
     >>> batch_by_length([3, 9, 4, 1], token_budget=9, max_sentences=10)
     [[1], [2, 0], [3]]
     """
-    check_size("token_budget", token_budget)
-    check_size("max_sentences", max_sentences)
     batches: list[list[int]] = []
     room = 0
     for number in sorted(range(len(lengths)), key=lambda n: -lengths[n]):
@@ -43,8 +40,6 @@ def windows(
     >>> list(windows([["a"], ["b", "c"], ["d"]], tokens=3, most=10))
     [[['a'], ['b', 'c']], [['d']]]
     """
-    check_size("tokens", tokens)
-    check_size("most", most)
     window: list[Sentence] = []
     size = tokens if first is None else min(first, tokens)
     room = size

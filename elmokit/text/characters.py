@@ -60,7 +60,7 @@ def character_ids(words: Sequence[str], max_characters: int = MAX_CHARACTERS) ->
 
 
 def check_sentences(sentences: Sequence[Sentence]) -> None:
-    """Refuse anything but a list of lists of words, showing the right call."""
+    """Raise unless it is a list of lists of words, showing the right call."""
     if isinstance(sentences, str | bytes):
         raise InputError(
             f"expected a list of sentences, got the text {sentences[:40]!r}; "
@@ -76,7 +76,7 @@ def check_sentences(sentences: Sequence[Sentence]) -> None:
 
 
 def check_sentence(sentence: Sentence, number: int) -> None:
-    """Refuse anything but a list of words, naming the sentence by its number."""
+    """Raise unless it is a list of words, naming the sentence by its number."""
     if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence):
         raise InputError(
             f"sentence {number} is {short(sentence)}, not a list of words; "
@@ -134,22 +134,19 @@ class UnusualWords:
         return tuple(found)
 
     def note_all(self, sentences: Iterable[Sentence]) -> None:
-        """Count every word of some sentences."""
+        """Count every word of some sentences; warn of the first word of each kind."""
         for word, occurrences in Counter(chain.from_iterable(sentences)).items():
-            self.note(word, occurrences)
-
-    def note(self, word: str, occurrences: int = 1) -> None:
-        """Count a word's occurrences; warn of the first word of each kind."""
-        for kind in self.kinds(word):
-            with self._lock:
-                first = kind not in self.counts
-                self.counts[kind] += occurrences
-            if first:
-                warnings.warn(
-                    f"unusual word {word[:40]!r}: {UNUSUAL[kind]}; further ones are only counted",
-                    ElmoWarning,
-                    stacklevel=2,
-                )
+            for kind in self.kinds(word):
+                with self._lock:
+                    first = kind not in self.counts
+                    self.counts[kind] += occurrences
+                if first:
+                    warnings.warn(
+                        f"unusual word {word[:40]!r}: {UNUSUAL[kind]}; "
+                        "further ones are only counted",
+                        ElmoWarning,
+                        stacklevel=2,
+                    )
 
 
 _REPORTED: dict[int, UnusualWords] = {}

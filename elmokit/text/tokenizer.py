@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from elmokit.config import check_choice
+from elmokit.errors import InputError
 from elmokit.io.text_files import TOKENIZERS, Chunk, TextSettings, read_chunks, text_of
 
 Span = tuple[int, int]
@@ -24,7 +25,7 @@ LONGEST_SENTENCE = 4000
 PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
 LINE = re.compile(r"[^\n]+")
 WORD = re.compile(r"\S+")
-LAST_BLANK = re.compile(r"\s(?=\S*\Z)")
+LAST_WHITESPACE = re.compile(r"\s(?=\S*\Z)")
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -53,7 +54,7 @@ class Tokenizer(Protocol):
 class WhitespaceTokenizer:
     r"""For text that is tokenized already: one sentence a line, words between whitespace.
 
-    A blank is what `str.split` takes for one; only `\n` ends a line; blank lines are skipped.
+    Whitespace is what `str.split` takes for it; only `\n` ends a line; blank lines are skipped.
 
     >>> [[token.text for token in line] for line in WhitespaceTokenizer().sentences("a b.\n\nc")]
     [['a', 'b.'], ['c']]
@@ -63,12 +64,12 @@ class WhitespaceTokenizer:
 
     def sentences(self, text: str) -> list[list[Token]]:
         """The words of each line that has any."""
-        lines = (_blank_separated(text, *line.span()) for line in LINE.finditer(text))
+        lines = (_between_whitespace(text, *line.span()) for line in LINE.finditer(text))
         return [words for words in lines if words]
 
     def words(self, text: str) -> list[Token]:
         """The words of all lines in one list."""
-        return _blank_separated(text, 0, len(text))
+        return _between_whitespace(text, 0, len(text))
 
 
 class DefaultTokenizer:
@@ -100,12 +101,23 @@ class DefaultTokenizer:
 
 def load_tokenizer(name: str) -> Tokenizer:
     """The tokenizer that a model folder records as `name`."""
-    tokenizers: tuple[Tokenizer, ...] = (DefaultTokenizer(), WhitespaceTokenizer())
     check_choice("tokenizer", name, TOKENIZERS)
-    return next(tokenizer for tokenizer in tokenizers if tokenizer.name == name)
+    return DefaultTokenizer() if name == "default" else WhitespaceTokenizer()
 
 
-def _blank_separated(text: str, start: int, end: int) -> list[Token]:
+def split_text(text: str, tokenizer: Tokenizer) -> list[list[str]]:
+    """The words of each sentence of a raw text."""
+    check_text(text)
+    return [[token.text for token in sentence] for sentence in tokenizer.sentences(text)]
+
+
+def check_text(text: object) -> None:
+    """Raise where something is not a raw text."""
+    if not isinstance(text, str):
+        raise InputError(f"expected a text, got {text!r:.40} ({type(text).__name__})")
+
+
+def _between_whitespace(text: str, start: int, end: int) -> list[Token]:
     """The words of `text[start:end]` as `str.split` finds them."""
     return [Token(word[0], *word.span()) for word in WORD.finditer(text, start, end)]
 
@@ -127,7 +139,8 @@ def _sentence_spans_of_paragraph(text: str, start: int, end: int) -> Iterator[Sp
         if start + len(part) == end:
             cuts.append(len(part))
         elif cuts == [0]:
-            cuts.append(_end_of_last_whole_word(part))
+            last = LAST_WHITESPACE.search(part)
+            cuts.append(last.end() if last else len(part))
         # Otherwise the last sentence may continue after the part: reading resumes at its start.
         yield from ((start + first, start + last) for first, last in pairwise(cuts))
         start += cuts[-1]
@@ -141,12 +154,6 @@ def _sentence_starts(part: str) -> list[int]:
     sentences = get_sentence_boundaries("en", LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", part))
     # Starts alone, so that no character can fall between two sentences.
     return sorted({0, *(sentence["start_index"] for sentence in sentences)})
-
-
-def _end_of_last_whole_word(part: str) -> int:
-    """Where a part that is cut off may end: after its last blank, or anywhere if it has none."""
-    blank = LAST_BLANK.search(part)
-    return blank.end() if blank else len(part)
 
 
 def _treebank_words(text: str, start: int, end: int) -> list[Token]:
@@ -209,20 +216,13 @@ STAND_IN_OF_CHARACTER = {
     "\N{ARMENIAN EXCLAMATION MARK}": "-",
     "\N{ARMENIAN QUESTION MARK}": "-",
 }
-STAND_IN_OF_CATEGORY = {
-    "Ps": "(",
-    "Pe": ")",
-    "Pi": "“",
-    "Pf": "”",
-    "Po": ALWAYS_A_WORD,
-    "Sc": "$",
-}
-WRITTEN_WITHOUT_BLANKS = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA LETTER")
+STAND_IN_OF_CATEGORY = {"Ps": "(", "Pe": ")", "Pi": "“", "Pf": "”", "Po": ALWAYS_A_WORD, "Sc": "$"}
+WITHOUT_WHITESPACE = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA LETTER")
 
 
 def _stand_in(character: str) -> str:
     """What NLTK is shown for `character`; most stand for themselves."""
-    if unicodedata.name(character, "").startswith(WRITTEN_WITHOUT_BLANKS):
+    if unicodedata.name(character, "").startswith(WITHOUT_WHITESPACE):
         return ALWAYS_A_WORD
     category = unicodedata.category(character)
     if category[0] not in "PS":
@@ -258,7 +258,7 @@ def sentences_of_text(text: str, settings: TextSettings) -> Iterable[list[str]]:
     """
     if not settings.raw:
         return [text.split()]
-    tokenizer = load_tokenizer(settings.tokenizer)
+    tokenizer = load_tokenizer(settings.tokenizer or "default")
     if settings.tokenize:
         return [[token.text for token in tokenizer.words(text)]]
-    return ([token.text for token in tokens] for tokens in tokenizer.sentences(text))
+    return split_text(text, tokenizer)

@@ -6,6 +6,7 @@ writers of HDF5 and NPZ have the sentences in memory, but not the vectors.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -25,40 +26,43 @@ from elmokit.vectors.items import (
     SentenceVectors,
     VectorFile,
     VectorSettings,
+    damage_of,
 )
 from elmokit.vectors.jsonl import JsonlVectors, write_jsonl
 from elmokit.vectors.npz import NpzVectors, write_npz
 from elmokit.vectors.parquet import ParquetVectors, write_parquet
 
 CONTENTS = "_elmokit.json"
-FORMAT, VERSION = "elmokit-vectors", 1
-OPEN_FILES = 4
-"""Each has some groups of its rows in memory."""
-
-
-def check_finished(path: PathLike) -> None:
-    """Raise for a name whose output is still being made."""
-    parts = Path(f"{path}{PARTS}")
-    if parts.is_dir() and not Path(path).exists():
-        raise InputError(
-            f"{path}: is not finished; what is done is in {parts}; to resume, run the same "
-            "command with --resume"
-        )
+VERSION = 1
 
 
 class FolderVectors(VectorFile):
-    """Reads the files of a folder as one sequence; opens them when they are asked for."""
+    """Reads Parquet files of a folder, as the engine ray once wrote it, as one sequence.
 
-    def __init__(self, path: PathLike) -> None:
-        _check_complete(Path(path))
-        super().__init__(Path(path) / CONTENTS)
-        contents = _contents_of(self.path)
-        self.path = Path(path)
-        self._names = list(contents["lines"])
-        self._ends = np.cumsum(list(contents["lines"].values()), dtype=np.int64)
+    Each open file has some groups of its rows in memory.
+    """
+
+    def __init__(self, path: PathLike, open_files: int = 4) -> None:
+        folder = Path(path)
+        if not (folder / CONTENTS).exists():
+            if PARTS in (folder.suffix, folder.parent.suffix):
+                raise InputError(
+                    f"{path}: is of an output that is not finished; to resume, run the same "
+                    "command with --resume, then open the output"
+                )
+            raise FormatError(f"{path}: is a folder without {CONTENTS}; name a file of vectors")
+        super().__init__(folder / CONTENTS)
+        contents = read_object(self.path)
+        lines = contents.get("lines")
+        if contents.get("version") != VERSION or not isinstance(lines, dict):
+            raise FormatError(f"{self.path}: does not name the files of its folder; copy it again")
+        with damage_of(self.path):
+            self._ends = np.cumsum([int(count) for count in lines.values()], dtype=np.int64)
+        self.path = folder
+        self._names = [Path(name).name for name in lines]
         self._numbered = bool(contents.get("numbered"))
         # What it drops is not closed, for another thread may be reading it, but closes by itself.
-        self._file = lru_cache(OPEN_FILES)(self._open)
+        self._file = lru_cache(open_files)(self._open)
         self.description = self._file(0).description if self._names else {}
 
     def __len__(self) -> int:
@@ -84,45 +88,10 @@ class FolderVectors(VectorFile):
         return int(self._ends[file - 1]) if file else 0
 
     def _open(self, number: int) -> ParquetVectors:
-        path = self.path / self._names[number]
-        if not path.exists():
-            raise FormatError(f"{path}: is missing; copy the folder again, with all its files")
-        file = ParquetVectors(path)
-        expected = int(self._ends[number]) - self._first(number)
-        if len(file) != expected:
-            raise FormatError(
-                f"{path}: has {len(file)} lines, but {expected} by {CONTENTS}; copy the folder "
-                "again, with all its files"
-            )
+        file = ParquetVectors(self.path / self._names[number])
+        if len(file) != self._ends[number] - self._first(number):
+            raise FormatError(f"{file.path}: has {len(file)} lines, which {CONTENTS} denies")
         return file
-
-
-def _check_complete(folder: Path) -> None:
-    """Raise for a folder that is not an output, or not yet one."""
-    if (folder / CONTENTS).exists():
-        return
-    if PARTS in (folder.suffix, folder.parent.suffix):
-        raise InputError(
-            f"{folder}: is of an output that is not finished; to resume, run the same command with "
-            "--resume, then open the output"
-        )
-    raise FormatError(
-        f"{folder}: is a folder without {CONTENTS}, so not one that the engine ray has finished; "
-        "name a file of vectors, or copy the folder again, with all its files"
-    )
-
-
-def _contents_of(path: Path) -> dict[str, Any]:
-    contents = read_object(path)
-    if contents.get("format") != FORMAT or contents.get("version") != VERSION:
-        raise FormatError(f"{path}: is of another version; write the vectors again")
-    lines = contents.get("lines")
-    if not isinstance(lines, dict) or not all(
-        Path(name).name == name and isinstance(count, int) and count >= 0
-        for name, count in lines.items()
-    ):
-        raise FormatError(f"{path}: does not name the files of its folder; copy it again")
-    return contents
 
 
 class VectorFormat(NamedTuple):
@@ -159,7 +128,7 @@ def write_vectors(
         changes: Single settings by their names, in place of those of `settings`.
     """
     settings = replace(settings, **changes)
-    settings = replace(settings, compression=check_compression(path, settings.compression))
+    settings = replace(settings, compression=check_writable(path, settings.compression))
     FORMATS[check_suffix(path)].write(path, items, settings)
 
 
@@ -171,7 +140,12 @@ def open_vectors(path: PathLike) -> VectorFile:
     if Path(path).is_dir():
         return FolderVectors(path)
     suffix = check_suffix(path)
-    check_finished(path)
+    parts = Path(f"{path}{PARTS}")
+    if parts.is_dir() and not Path(path).exists():
+        raise InputError(
+            f"{path}: is not finished; what is done is in {parts}; to resume, run the same "
+            "command with --resume"
+        )
     return FORMATS[suffix].open(path)
 
 
@@ -191,13 +165,15 @@ def check_suffix(path: PathLike) -> str:
         found = f"ends in {suffix!r}" if suffix else "has no suffix"
         raise InputError(f"{path}: {found}; use one of {', '.join(FORMATS)}")
     if suffix == ".parquet":
-        import_pyarrow(path)
+        import_pyarrow()
     return suffix
 
 
-def check_compression(path: PathLike, compression: str | None) -> str:
-    """The compression, which the format of a name must have; "none" for None."""
+def check_writable(path: PathLike, compression: str | None) -> str:
+    """Raise for a name that is not of a file of vectors; give the compression, "none" for None."""
     suffix = check_suffix(path)
+    if os.path.isdir(path):
+        raise InputError(f"{path}: is a folder; give the name of a file")
     allowed = FORMATS[suffix].compressions
     if compression is not None and compression not in allowed:
         raise InputError(

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, SupportsIndex, get_args, overload
+from typing import Annotated, Any, Literal, NamedTuple, Self, SupportsIndex, overload
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import check_choice
+from elmokit.config import Settings
 from elmokit.errors import FormatError, InputError
 
 Pool = Literal["none", "mean", "max"]
@@ -27,13 +27,13 @@ Description = Mapping[str, str | int | float | None]
 
 
 @dataclass(frozen=True)
-class VectorSettings:
+class VectorSettings(Settings):
     """What is made of each sentence, and how it is written.
 
     Attributes:
-        layers: "average", "top", "all", the number of a layer ("0" is the token layer), or "mix".
+        layers: "average", "top", "all", the number of a layer (0 is the token layer), or "mix".
         mix: The file of a trained mix, where layers is "mix".
-        pool: "mean" or "max" over the words of a sentence; "none" keeps the words.
+        pool: "mean" or "max" over the words of a sentence; None or "none" keeps the words.
         dtype: "float32" or "float16".
         compression: One that the format has; None is none.
         keep_sentences: Write the sentences too.
@@ -42,22 +42,19 @@ class VectorSettings:
             nothing but this.
     """
 
-    layers: str = "average"
-    mix: str | None = None
-    pool: Pool = "none"
+    layers: str | int = "average"
+    mix: Annotated[str | Path, "give the name of a file"] | None = None
+    pool: Pool | None = "none"
     dtype: DType = "float32"
     compression: str | None = None
     keep_sentences: bool = True
     description: Description | None = None
 
     def __post_init__(self) -> None:
-        check_choice("pool", self.pool, get_args(Pool))
-        check_choice("dtype", self.dtype, get_args(DType))
-
-    @property
-    def pooled(self) -> bool:
-        """Whether a sentence has one vector, in each layer, instead of one for each word."""
-        return self.pool != "none"
+        super().__post_init__()
+        object.__setattr__(self, "layers", str(self.layers))
+        object.__setattr__(self, "mix", None if self.mix is None else str(self.mix))
+        object.__setattr__(self, "pool", self.pool or "none")
 
 
 DEFAULTS = VectorSettings()
@@ -74,6 +71,11 @@ class Item(NamedTuple):
     vectors: NDArray[Any]
     id: str | int | None = None
 
+    @property
+    def sentence(self) -> str:
+        """Its words joined by spaces, or its text as it is."""
+        return self.words if isinstance(self.words, str) else " ".join(self.words)
+
 
 class SentenceVectors(NamedTuple):
     """One line of the input, as it is read back."""
@@ -83,41 +85,22 @@ class SentenceVectors(NamedTuple):
     id: str | int | None = None
 
 
-class CheckedItem(NamedTuple):
-    """An item that is fit to be written."""
-
-    number: int  # from 0
-    words: Sequence[str] | str
-    vectors: NDArray[Any]  # of the file's dtype, finite, in C order
-    id: str | int | None
-
-    @property
-    def sentence(self) -> str:
-        """Its words joined by spaces, or its text as it is."""
-        return self.words if isinstance(self.words, str) else " ".join(self.words)
-
-    def split(self) -> list[str]:
-        """Its words."""
-        return self.words.split() if isinstance(self.words, str) else list(self.words)
-
-
-def checked_lines(
+def checked_items(
     path: PathLike, items: Iterable[Item | tuple[Any, ...]], dtype: DType
-) -> Iterator[CheckedItem]:
-    """Number items from 0, their arrays as finite numbers of `dtype` and of one kind of shape."""
+) -> Iterator[Item]:
+    """Items whose arrays are finite numbers of `dtype`, in C order and of one kind of shape."""
     expected: tuple[int | None, ...] | None = None
-    for number, item in enumerate(items):
-        words, vectors, identity = Item(*item)
+    for number, item in enumerate(items, start=1):
+        words, vectors, id_ = Item(*item)
         array = np.asarray(vectors)
-        place = f"{path}: not written; line {number + 1}"
+        place = f"{path}: not written; line {number}"
         found = fixed_dimensions(array, place)
-        if expected is None:
-            expected = found
-        elif found != expected:
+        if found != (expected := expected or found):
+            others = str(expected).replace("None", "words")
             raise InputError(
-                f"{place} has vectors of shape {array.shape}, the lines before {describe(expected)}"
+                f"{place} has vectors of shape {array.shape}, the lines before {others}"
             )
-        yield CheckedItem(number, words, as_finite(array, dtype, place), identity)
+        yield Item(words, as_finite(array, dtype, place), id_)
 
 
 def fixed_dimensions(array: NDArray[Any], place: str) -> tuple[int | None, ...]:
@@ -130,23 +113,14 @@ def fixed_dimensions(array: NDArray[Any], place: str) -> tuple[int | None, ...]:
     return (*array.shape[:-2], None, array.shape[-1]) if array.ndim > 1 else array.shape
 
 
-def describe(dimensions: tuple[int | None, ...]) -> str:
-    """A shape whose words are not told.
-
-    >>> describe((3, None, 1024))
-    '(3, words, 1024)'
-    """
-    sizes = ["words" if size is None else str(size) for size in dimensions]
-    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-
-
 def as_finite(array: NDArray[Any], dtype: DType, place: str) -> NDArray[Any]:
-    """The numbers as `dtype`; NaN, infinities and what is too large for it are refused."""
+    """The numbers as `dtype`; NaN, infinities and what is too large for it are errors."""
     with np.errstate(over="ignore"):
         converted = np.ascontiguousarray(array, dtype=dtype)
     if not np.isfinite(converted).all():
         if np.isfinite(array).all():
-            raise InputError(f"{place} has numbers that are too large for {dtype}")
+            advice = "; use float32" if dtype == "float16" else ""
+            raise InputError(f"{place} has numbers that are too large for {dtype}{advice}")
         raise InputError(f"{place} has NaN or infinite vectors")
     return converted
 
@@ -157,6 +131,7 @@ DAMAGE = (
     KeyError,
     MemoryError,  # a damaged size asks for any amount
     OSError,
+    OverflowError,
     RuntimeError,
     ValueError,
     struct.error,

@@ -6,8 +6,7 @@ import json
 import mmap
 import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -17,15 +16,14 @@ from numpy.typing import NDArray
 from elmokit.errors import FormatError
 from elmokit.io.files import write_atomically
 from elmokit.vectors.items import (
-    DAMAGE,
     DEFAULTS,
-    CheckedItem,
     Item,
     PathLike,
     SentenceVectors,
     VectorFile,
     VectorSettings,
-    checked_lines,
+    checked_items,
+    damage_of,
     parse_object,
 )
 
@@ -36,20 +34,17 @@ SENTENCE = re.compile(rb'"sentence": ("[^"\\]*+(?:\\.[^"\\]*+)*+"|null)[,}]')
 
 
 def write_jsonl(
-    path: PathLike,
-    items: Iterable[Item | tuple[Any, ...]],
-    settings: VectorSettings = DEFAULTS,
+    path: PathLike, items: Iterable[Item | tuple[Any, ...]], settings: VectorSettings = DEFAULTS
 ) -> None:
     """Write a JSON object for each line: index, id if there is one, sentence, shape, vectors.
 
     Each number has the fewest digits that tell it from others. Sentences that are not kept are
     null. The first line also has the description of all.
     """
-    lines = checked_lines(path, items, settings.dtype)
     with write_atomically(path) as temporary, open(temporary, "wb") as file:
-        for line in lines:
-            start = json.dumps(_without_vectors(line, settings)).removesuffix("}")
-            file.write(f'{start}, "vectors": {as_json(line.vectors)}}}\n'.encode("ascii"))
+        for number, item in enumerate(checked_items(path, items, settings.dtype)):
+            start = json.dumps(_without_vectors(number, item, settings)).removesuffix("}")
+            file.write(f'{start}, "vectors": {as_json(item.vectors)}}}\n'.encode("ascii"))
 
 
 class JsonlVectors(VectorFile):
@@ -76,16 +71,14 @@ class JsonlVectors(VectorFile):
                 yield number, sentence
 
     def _read(self, number: int) -> SentenceVectors:
-        with self._damage_of(number):
+        with damage_of(f"{self.path}, line {number + 1}"):
             begin, end = self._span(number)
             item = parse_object(self._map[begin:end], "text")
-            # Nested lists do not tell the size of a vector where there are no words.
-            vectors = np.array(item["vectors"], item.get("dtype", "float32")).reshape(item["shape"])
-            return SentenceVectors(item["sentence"], vectors, item.get("id"))
+            return SentenceVectors(item["sentence"], _vectors(item), item.get("id"))
 
     def _description(self) -> dict[str, Any]:
         """What the first line says of all; raises where that is of something else than vectors."""
-        with self._damage_of(0):
+        with damage_of(f"{self.path}, line 1"):
             first = parse_object(self._map[: self._map.find(b"\n") + 1 or self._size], "text")
             description = first.get("description", {})
             if not isinstance(description, dict):
@@ -97,15 +90,6 @@ class JsonlVectors(VectorFile):
                 f"{' and '.join(missing)}; name a file that elmo embed wrote"
             )
         return description
-
-    @contextmanager
-    def _damage_of(self, number: int) -> Iterator[None]:
-        try:
-            yield
-        except (*DAMAGE, OverflowError, TypeError) as error:  # of NumPy: values of another kind
-            place = f"{self.path}, line {number + 1}"
-            why = " ".join(str(error).split())[:200]
-            raise FormatError(f"{place}: is not a line of vectors ({why})") from error
 
     def _close(self) -> None:
         self._map.close()
@@ -126,6 +110,14 @@ class JsonlVectors(VectorFile):
         return np.concatenate([np.zeros(0, dtype=np.int64), *ends])
 
 
+def _vectors(item: Mapping[str, Any]) -> NDArray[Any]:
+    """What a line has in nested lists, which without words do not tell the size of a vector."""
+    try:
+        return np.array(item["vectors"], item.get("dtype", "float32")).reshape(item["shape"])
+    except TypeError as error:  # of NumPy: values of another kind
+        raise ValueError(str(error)) from error
+
+
 def as_json(array: NDArray[Any]) -> str:
     """Nested lists, each number with the fewest digits that give the same number of its dtype.
 
@@ -136,14 +128,14 @@ def as_json(array: NDArray[Any]) -> str:
     return f"[{', '.join(elements)}]"
 
 
-def _without_vectors(line: CheckedItem, settings: VectorSettings) -> dict[str, Any]:
-    described = line.number == 0 and settings.description is not None
+def _without_vectors(number: int, item: Item, settings: VectorSettings) -> dict[str, Any]:
+    described = number == 0 and settings.description is not None
     return {
-        "index": line.number,
-        **({} if line.id is None else {"id": line.id}),
-        "sentence": line.sentence if settings.keep_sentences else None,
-        "shape": line.vectors.shape,
+        "index": number,
+        **({} if item.id is None else {"id": item.id}),
+        "sentence": item.sentence if settings.keep_sentences else None,
+        "shape": item.vectors.shape,
         # Digits that tell float16 numbers apart are too few to be read as float32.
-        **({} if line.vectors.dtype == np.float32 else {"dtype": str(line.vectors.dtype)}),
+        **({} if item.vectors.dtype == np.float32 else {"dtype": str(item.vectors.dtype)}),
         **({"description": dict(settings.description or {})} if described else {}),
     }

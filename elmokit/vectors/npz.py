@@ -25,7 +25,7 @@ from elmokit.vectors.items import (
     SentenceVectors,
     VectorFile,
     VectorSettings,
-    checked_lines,
+    checked_items,
     damage_of,
     parse_object,
 )
@@ -35,20 +35,18 @@ SENTENCES, IDS, DESCRIPTION = "sentences", "ids", "description"
 
 
 def write_npz(
-    path: PathLike,
-    items: Iterable[Item | tuple[Any, ...]],
-    settings: VectorSettings = DEFAULTS,
+    path: PathLike, items: Iterable[Item | tuple[Any, ...]], settings: VectorSettings = DEFAULTS
 ) -> None:
     """Write arrays "0", "1", … and their sentences; of all items only these are in memory."""
     method = ZIP_DEFLATED if settings.compression == "deflate" else ZIP_STORED
     sentences: list[str] = []
     ids: list[str | int | None] = []
     with write_atomically(path) as temporary, ZipFile(temporary, "w", method) as archive:
-        for line in checked_lines(path, items, settings.dtype):
-            _add(archive, str(line.number), line.vectors)
-            ids.append(line.id)
+        for item in checked_items(path, items, settings.dtype):
+            _add(archive, str(len(ids)), item.vectors)
+            ids.append(item.id)
             if settings.keep_sentences:
-                sentences.append(line.sentence)
+                sentences.append(item.sentence)
         if settings.keep_sentences:
             _add_json(archive, SENTENCES, sentences)
         if any(each is not None for each in ids):
@@ -90,31 +88,31 @@ class NpzVectors(VectorFile):
 
     def _known_sentences(self) -> Iterator[tuple[int, str]]:
         for number, (line, _) in enumerate(self._arrays):
-            sentence = _at(self._sentences, line)
+            sentence = self._sentences.get(line)
             if sentence is not None:
                 yield number, sentence
 
     def _read(self, number: int) -> SentenceVectors:
         line, member = self._arrays[number]
-        sentence, id_ = _at(self._sentences, line), _at(self._ids, line)
+        sentence, id_ = self._sentences.get(line), self._ids.get(line)
         return SentenceVectors(sentence, self._array(member), id_)
 
     def _close(self) -> None:
         self._archive.close()
 
     @cached_property
-    def _sentences(self) -> list[Any]:
-        return self._list(SENTENCES)
+    def _sentences(self) -> dict[int, Any]:
+        return self._by_line(SENTENCES)
 
     @cached_property
-    def _ids(self) -> list[Any]:
-        return self._list(IDS)
+    def _ids(self) -> dict[int, Any]:
+        return self._by_line(IDS)
 
-    def _list(self, name: str) -> list[Any]:
+    def _by_line(self, name: str) -> dict[int, Any]:
         found = json.loads(self._text(name)) if name in self._texts else []
         if not isinstance(found, list):
             raise ValueError(f"its {name} are not a JSON list")
-        return found
+        return dict(enumerate(found))
 
     def _text(self, name: str) -> bytes | str:
         """What an array of bytes, or a scalar text of NumPy, says."""
@@ -125,8 +123,3 @@ class NpzVectors(VectorFile):
         # All of it at once: only at the end is its checksum compared.
         contents = BytesIO(self._archive.get().read(member))
         return np.lib.format.read_array(contents, allow_pickle=False)
-
-
-def _at(values: list[Any], line: int) -> Any:
-    """What a list says of a line, if it goes so far."""
-    return values[line] if line < len(values) else None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import prod
 from threading import Lock
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,16 @@ from numpy.typing import NDArray
 from elmokit.errors import InputError
 from elmokit.io.files import write_atomically
 from elmokit.io.tables import import_pyarrow
+from elmokit.text.characters import word_bytes
 from elmokit.vectors.items import (
     DEFAULTS,
-    CheckedItem,
     Item,
     OwnHandle,
     PathLike,
     SentenceVectors,
     VectorFile,
     VectorSettings,
-    checked_lines,
+    checked_items,
     damage_of,
     fixed_dimensions,
     parse_object,
@@ -44,18 +45,16 @@ GROUPS_IN_MEMORY = 4
 
 
 def write_parquet(
-    path: PathLike,
-    items: Iterable[Item | tuple[Any, ...]],
-    settings: VectorSettings = DEFAULTS,
+    path: PathLike, items: Iterable[Item | tuple[Any, ...]], settings: VectorSettings = DEFAULTS
 ) -> None:
     """Write a row for each line, in constant memory.
 
     Either all items have ids of one kind, or none has. Lone surrogates, which UTF-8 cannot encode,
     are left out of words and ids, as models do.
     """
-    pyarrow = import_pyarrow(path)
-    lines = checked_lines(path, items, settings.dtype)
-    first = next(lines, None)
+    pyarrow = import_pyarrow()
+    checked = checked_items(path, items, settings.dtype)
+    first = next(checked, None)
     table = _TableMaker(pyarrow, path, first, settings)
     with (
         write_atomically(path) as temporary,
@@ -69,7 +68,7 @@ def write_parquet(
             write_statistics=["id"],
         ) as writer,
     ):
-        for group in _groups(chain([first], lines) if first is not None else ()):
+        for group in _groups(chain([first], checked) if first is not None else ()):
             writer.write_table(table.make(group), row_group_size=len(group))
 
 
@@ -78,7 +77,7 @@ class ParquetVectors(VectorFile):
 
     def __init__(self, path: PathLike) -> None:
         super().__init__(path)
-        self._pyarrow = import_pyarrow(path)
+        self._pyarrow = import_pyarrow()
         self._groups: dict[int, dict[str, Any]] = {}  # the last used is the last
         self._lock = Lock()
         with damage_of(path):
@@ -166,71 +165,68 @@ def _joined(words: Any) -> str:
 
 
 class _TableMaker:
-    """Makes Arrow tables of lines, all of one schema, which the first line tells."""
+    """Makes Arrow tables of items, all of one schema, which the first one tells."""
 
     def __init__(
-        self, pyarrow: Any, path: PathLike, first: CheckedItem | None, settings: VectorSettings
+        self, pyarrow: Any, path: PathLike, first: Item | None, settings: VectorSettings
     ) -> None:
         self._pyarrow = pyarrow
         self._path = path
+        self._rows = 0  # of the tables made so far
         self._keep_sentences = settings.keep_sentences
-        self._id_kind: type | None = None if first is None else type(first.id)
+        self._id_kind = type(None if first is None else first.id)
         self._shape: tuple[int | None, ...] = (None, 1)
         dtype = np.dtype(np.float32)
         if first is not None:
             self._shape = fixed_dimensions(first.vectors, str(path))
             dtype = first.vectors.dtype
-        self._number_type = pyarrow.from_numpy_dtype(dtype)
-        self._with_ids = first is not None and first.id is not None
+        # Fixed lists are vectors; words and layers are lists around them.
+        self._vector_type = vectors = pyarrow.list_(
+            pyarrow.from_numpy_dtype(dtype), self._shape[-1]
+        )
+        for _ in self._shape[:-1]:
+            vectors = pyarrow.list_(vectors)
         self.schema = pyarrow.schema(
             [
                 ("id", pyarrow.string() if self._id_kind is str else pyarrow.int64()),
                 *([("words", pyarrow.list_(pyarrow.string()))] if self._keep_sentences else []),
-                ("vectors", self._vectors_type()),
+                ("vectors", vectors),
             ],
             metadata={METADATA: json.dumps(self._metadata(dict(settings.description or {})))},
         )
 
-    def make(self, lines: list[CheckedItem]) -> Any:
-        """A table of some lines."""
-        columns = [self._pyarrow.array([self._id(line) for line in lines], self.schema.types[0])]
+    def make(self, items: list[Item]) -> Any:
+        """A table of the next items."""
+        ids = [self._id(number, item) for number, item in enumerate(items, self._rows)]
+        self._rows += len(items)
+        columns = [self._pyarrow.array(ids, self.schema.types[0])]
         if self._keep_sentences:
-            words = [[encodable_part(word) for word in line.split()] for line in lines]
+            sentences = (each.split() if isinstance(each, str) else each for each, _, _ in items)
+            words = [[word_bytes(word).decode() for word in sentence] for sentence in sentences]
             columns.append(self._pyarrow.array(words, self.schema.field("words").type))
-        columns.append(self._vectors([line.vectors for line in lines]))
+        columns.append(self._vectors([item.vectors for item in items]))
         return self._pyarrow.Table.from_arrays(columns, schema=self.schema)
 
-    def _id(self, line: CheckedItem) -> str | int | None:
-        if not self._with_ids:
-            if line.id is None:
-                return line.number
-            problem = "has an id, the first line has none"
-        elif line.id is None or type(line.id) is self._id_kind:
-            return encodable_part(line.id) if isinstance(line.id, str) else line.id
-        else:
-            problem = f"has the id {line.id!r}, the first line one of another kind"
-        raise InputError(f"{self._path}: not written; line {line.number + 1} {problem}")
+    def _id(self, number: int, item: Item) -> str | int | None:
+        if item.id is not None and type(item.id) is not self._id_kind:
+            raise InputError(
+                f"{self._path}: not written; line {number + 1} has the id {item.id!r}, the first "
+                "line none, or one of another kind"
+            )
+        if isinstance(item.id, str):
+            return word_bytes(item.id).decode()
+        return number if self._id_kind is NoneType else item.id
 
     def _vectors(self, arrays: list[NDArray[Any]]) -> Any:
         pyarrow = self._pyarrow
         column = pyarrow.array(np.concatenate([each.ravel() for each in arrays]))
-        column = pyarrow.FixedSizeListArray.from_arrays(column, type=self._vector_type())
+        column = pyarrow.FixedSizeListArray.from_arrays(column, type=self._vector_type)
         for level in range(len(self._shape) - 2, -1, -1):
             # Rows of the level above: their counts are those of each array, once per its rows.
             counts = [each.shape[level] for each in arrays for _ in range(prod(each.shape[:level]))]
             offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
             column = pyarrow.ListArray.from_arrays(pyarrow.array(offsets), column)
         return column
-
-    def _vector_type(self) -> Any:
-        return self._pyarrow.list_(self._number_type, self._shape[-1])
-
-    def _vectors_type(self) -> Any:
-        """Fixed lists are vectors; words and layers are lists around them."""
-        found = self._vector_type()
-        for _ in self._shape[:-1]:
-            found = self._pyarrow.list_(found)
-        return found
 
     def _metadata(self, description: dict[str, Any]) -> dict[str, Any]:
         pooled = description.get("pool") not in (None, "none")
@@ -240,29 +236,20 @@ class _TableMaker:
         return {
             "dimensions": names,
             "shape": self._shape,
-            "ids": self._with_ids,
+            "ids": self._id_kind is not NoneType,
             "description": description,
         }
 
 
-def _groups(lines: Iterable[CheckedItem]) -> Iterator[list[CheckedItem]]:
-    """Lines by row group: cut by what they are, never by when they came."""
-    group: list[CheckedItem] = []
+def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Items by row group: cut by what they are, never by when they came."""
+    group: list[Item] = []
     numbers = 0
-    for line in lines:
-        group.append(line)
-        numbers += line.vectors.size
+    for item in items:
+        group.append(item)
+        numbers += item.vectors.size
         if numbers >= NUMBERS_PER_GROUP or len(group) == ROWS_PER_GROUP:
             yield group
             group, numbers = [], 0
     if group:
         yield group
-
-
-def encodable_part(text: str) -> str:
-    r"""A text without lone surrogates, for which UTF-8 has no bytes.
-
-    >>> encodable_part("a\ud800b")
-    'ab'
-    """
-    return text.encode("utf-8", "ignore").decode("utf-8")

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
 import pytest
-from allennlp_samples import LAYERS, SIZE, Files
+from adaptors.allennlp_samples import LAYERS, SIZE, Files
 from random_models import Options, Weights, random_options, random_weights, write_files
+
+from elmokit.inference.embedder import Embedder
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +29,39 @@ def other_files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return write_files(tmp_path_factory.mktemp("other"), options, random_weights(options, seed=4))
 
 
+@pytest.fixture(scope="module")
+def of_words(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """The files of a model that reads words."""
+    options = random_options(word_input=True)
+    weights = random_weights(options, words=5)
+    return write_files(tmp_path_factory.mktemp("words"), options, weights)
+
+
+@pytest.fixture(params=["bm", ("bm/options.json", Path("bm/weights.hdf5"))])
+def relative(
+    request: pytest.FixtureRequest, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """What names a model in the working folder, which has a folder `elsewhere` too."""
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copytree(files[0].parent, tmp_path / "bm")
+    monkeypatch.chdir(tmp_path)
+    return request.param
+
+
 @pytest.fixture
-def address(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where a server on this machine offers the folder of the model."""
+def count_reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[Embedder], list[int]]:
+    """Gives a list that grows by the number of sentences whenever an embedder reads some."""
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
+    def count(embedder: Embedder) -> list[int]:
+        counts: list[int] = []
+        stream = embedder.embed_stream
 
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(files[0].parent)))
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+        def counted(sentences: Any, layers: str) -> Any:
+            listed = list(sentences)
+            counts.append(len(listed))
+            return stream(listed, layers)
+
+        monkeypatch.setattr(embedder, "embed_stream", counted)
+        return counts
+
+    return count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from allennlp_samples import (
+from adaptors.allennlp_samples import (
     SENTENCES,
     VOCABULARY,
     Files,
@@ -14,7 +14,7 @@ from allennlp_samples import (
 from closeness import assert_close
 
 from elmokit.adaptors.allennlp import Elmo, batch_to_ids
-from elmokit.errors import ElmoWarning, InputError
+from elmokit.errors import ElmoWarning
 
 
 def encoded_words(elmo: Elmo) -> list[int]:
@@ -87,24 +87,6 @@ def test_cached_words_of_a_trained_biLM_still_train_its_encoder(files: Files) ->
         gradients.append(elmo._elmo_lstm.bilm.encoder.characters.weight.grad)
 
     assert_close(*gradients)
-
-
-def test_cached_vocabulary_takes_more_dimensions(files: Files) -> None:
-    elmo = Elmo(*files, 1, dropout=0.0, stateful=False, vocab_to_cache=VOCABULARY)
-    ids, words = batch_to_ids(SENTENCES[:2]), word_ids(SENTENCES[:2])
-
-    nested = elmo(ids.view(1, 2, 4, 50), words.view(1, 2, 4))
-
-    assert nested["mask"].shape == (1, 2, 4)
-    flat = elmo(ids, words)["elmo_representations"][0]
-    assert_close(nested["elmo_representations"][0][0], flat)
-
-
-def test_word_that_is_neither_cached_nor_spelt_is_named(files: Files) -> None:
-    elmo = Elmo(*files, 1, vocab_to_cache=VOCABULARY)
-
-    with pytest.raises(InputError, match="have id 99, vocab_to_cache has 8 words"):
-        elmo(torch.zeros(1, 1, 50, dtype=torch.int64), torch.tensor([[99]]))
 
 
 def test_word_inputs_without_a_cached_vocabulary_are_reported(files: Files) -> None:

@@ -1,78 +1,67 @@
-"""What is remembered of texts, and for how long."""
+"""What is cached of texts, and for how long."""
 
 from __future__ import annotations
 
-import numpy as np
+import sys
+from typing import Any
+
 import pytest
+from closeness import assert_close
 from small_models import small_embedder
 
-from elmokit.adaptors.text_reader import MEGABYTE, TextCache, TextReader, bytes_of
+from elmokit.adaptors.text_reader import MEGABYTE, TextReader
 
 TEXTS = [f"text number {number}" for number in range(2000)]
 
 
-@pytest.fixture
-def asked() -> list[str]:
-    return []
-
-
-def cache_of(room: int, asked: list[str]) -> TextCache:
+def reader_of(texts: int, **settings: Any) -> TextReader:
     """Has room for so many texts of one letter."""
-
-    def compute(texts):
-        for text in texts:
-            asked.append(text)
-            yield np.array([ord(text)], np.float32)
-
-    return TextCache(compute, room * bytes_of("a", np.zeros(1, np.float32)))
+    reader = TextReader(small_embedder(), "spaces", **settings)
+    [array] = reader.read(["a"], pooled=True)
+    reader.forget()
+    reader._room = texts * (array.nbytes + sys.getsizeof("a"))
+    return reader
 
 
-def test_texts_asked_for_longest_ago_are_forgotten_first(asked):
-    cache = cache_of(2, asked)
-    cache.get(["a", "b"])
-    cache.get(["a"])
-    cache.get(["c"])
-    assert [text for text in "abc" if text in cache] == ["a", "c"]
-    assert asked == ["a", "b", "c"]
+@pytest.mark.parametrize(
+    ("room", "asked", "read"),
+    [
+        (2, ["ab", "a", "c", "a", "b"], [2, 1, 1]),  # b was asked for longest ago
+        (1, ["abca", "c", "a"], [3, 1]),  # all are given though there is no room for them
+        (0, ["a", "a"], [1, 1]),
+    ],
+)
+def test_texts_asked_for_longest_ago_are_forgotten_first(room, asked, read, count_reading):
+    reader = reader_of(room)
+    expected = dict(zip("abc", reader_of(9).read(list("abc"), pooled=True), strict=True))
+    counts = count_reading(reader.embedder)
+    for texts in asked:
+        assert_close(reader.read(list(texts), pooled=True), [expected[text] for text in texts])
+    assert counts == read
 
 
-def test_more_texts_than_there_is_room_for_are_given_all_the_same(asked):
-    cache = cache_of(1, asked)
-    assert [array.item() for array in cache.get(list("abca"))] == [97, 98, 99, 97]
-    assert asked == ["a", "b", "c"]
-    assert len(cache) == 1
+def test_long_texts_count_for_more_than_their_vectors(count_reading):
+    reader = TextReader(small_embedder(), lambda text: [text[0]], megabytes=1)
+    texts = [letter * (MEGABYTE // 2) for letter in "abc"]
+    counts = count_reading(reader.embedder)
+    reader.read(texts, pooled=True)
+    reader.read(texts[:2], pooled=True)
+    assert counts == [3, 2]
 
 
-def test_without_room_nothing_is_remembered(asked):
-    cache = cache_of(0, asked)
-    cache.get(["a"])
-    cache.get(["a"])
-    assert (asked, len(cache)) == (["a", "a"], 0)
-
-
-def test_long_texts_count_for_more_than_their_vectors():
-    cache = TextCache(lambda texts: (np.zeros(1, np.float32) for _ in texts), MEGABYTE)
-    cache.get([letter * (MEGABYTE // 2) for letter in "abc"])
-    assert len(cache) == 1
-
-
-def test_reading_ahead_ends_where_it_would_push_out_what_it_read():
-    told = []
-    reader = TextReader(small_embedder(), "spaces", megabytes=0)
-    reader.read_ahead(TEXTS, pooled=True, progress=lambda *done: told.append(done))
-    assert told == [(1024, 2000)]
-
-
-def test_reading_ahead_goes_on_where_there_is_room(monkeypatch):
-    told = []
-    reader = TextReader(small_embedder(), "spaces")
-    reader.read_ahead(TEXTS, pooled=True, progress=lambda *done: told.append(done))
-    assert told == [(1024, 2000), (2000, 2000)]
-    monkeypatch.setattr(reader.embedder, "embed_stream", None)  # is not needed any more
-    assert len(reader.pooled(TEXTS)) == 2000
+@pytest.mark.parametrize(("megabytes", "told"), [(0, [1024]), (512, [1024, 2000])])
+def test_reading_ahead_ends_where_it_would_push_out_what_it_read(megabytes, told, count_reading):
+    found = []
+    reader = TextReader(small_embedder(), "spaces", megabytes=megabytes)
+    reader.read_ahead(TEXTS, pooled=True, progress=lambda *done: found.append(done))
+    assert found == [(done, 2000) for done in told]
+    counts = count_reading(reader.embedder)
+    reader.read(TEXTS, pooled=True)
+    assert sum(counts) == (0 if megabytes else 2000)
 
 
 def test_words_limit_is_of_the_text_and_not_of_its_sentences():
     reader = TextReader(small_embedder(), words=3)
     assert reader.sentences("a b\nc d\ne") == [["a", "b"], ["c"]]
-    assert [layers.shape[1] for layers in reader.layers(["a b\nc d\ne", "a", ""])] == [3, 1, 0]
+    found = reader.read(["a b\nc d\ne", "a", ""], pooled=False)
+    assert [layers.shape[1] for layers in found] == [3, 1, 0]

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from elmo_process import start
-from small_models import small_embedder
+from bulk.elmo_process import start
+from bulk.small_jobs import FORMATS, WORDS, contents, parts_of
+from small_models import write_small_model
 
-from elmokit.formats.native import SavedModel, write_model
-from elmokit.jobs.run_folder import RunFolder
 from elmokit.vectors.files import read_vectors, write_vectors
 
 SENTENCES = 20_000
-WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "crane", "한국어", "naïve"]
 KILLS = ["start"] * 3 + ["part"] * 10 + ["assembly"] * 6 + ["end"]
 MOST_RUNS = 3 * len(KILLS)
 """Some kills come too late for their run."""
@@ -38,12 +36,6 @@ def write_text(path: Path) -> Path:
     return path
 
 
-def write_small_model(folder: Path) -> Path:
-    embedder = small_embedder()
-    write_model(folder, SavedModel(embedder.config, embedder.bilm.state_dict(), "whitespace"))
-    return folder
-
-
 class Run(NamedTuple):
     """One command, which can be started again and again."""
 
@@ -53,7 +45,7 @@ class Run(NamedTuple):
     @property
     def parts(self) -> int:
         """How many are kept."""
-        return len(list(RunFolder.beside(self.output).folder.glob("part-*")))
+        return len(list(parts_of(self.output).glob("part-*")))
 
     @property
     def assembling(self) -> bool:
@@ -79,10 +71,6 @@ class Run(NamedTuple):
         process.join()
         assert process.exitcode in (0, -signal.SIGKILL)
         return process.exitcode != 0
-
-
-def contents(path: Path) -> list[tuple[str | None, bytes]]:
-    return [(item.sentence, item.vectors.tobytes()) for item in read_vectors(path)]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +107,7 @@ def kill(run: Run, kind: str, seconds: float, draw: random.Random) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".h5", ".npz", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("suffix", FORMATS)
 def test_twenty_kills_change_nothing(tmp_path: Path, whole: Run, suffix: str) -> None:
     seconds = seconds_to_write(tmp_path / f"copy{suffix}", whole)
     folder = tmp_path / "out"
@@ -132,7 +120,7 @@ def test_twenty_kills_change_nothing(tmp_path: Path, whole: Run, suffix: str) ->
             waiting.pop(0)
         if not waiting:
             break
-        if run.output.exists() and not RunFolder.beside(run.output).folder.exists():
+        if run.output.exists() and not parts_of(run.output).exists():
             run.output.unlink()  # it was too fast for this kill, which must land in another run
     assert not waiting
     run.finish()

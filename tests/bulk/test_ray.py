@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import sys
 import time
@@ -11,14 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 from closeness import assert_agree
-from small_models import small_bilm
+from helpers import Heard
+from small_models import small_bilm, small_embedder
 
 from elmokit import Embedder
 from elmokit.bulk import pipeline
 from elmokit.bulk import ray as engine
 from elmokit.bulk.inputs import open_input
-from elmokit.bulk.pipeline import SentenceParts, embed_files
-from elmokit.bulk.ray import Collector, Worker
+from elmokit.bulk.parts import PartStore
+from elmokit.bulk.pipeline import embed_files
+from elmokit.bulk.ray import Worker
 from elmokit.errors import ElmoError, InputError, StoppedError
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.run_folder import RunFolder
@@ -28,10 +31,6 @@ from elmokit.vectors.items import VectorSettings
 parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet files need pyarrow")
 
 TOKENS = 120
-
-
-def embedder(**settings) -> Embedder:
-    return Embedder(small_bilm(), tokenizer="whitespace", **settings)
 
 
 def write_text(folder, files=3, lines=40) -> list[str]:
@@ -66,11 +65,10 @@ class OneProcess:
         monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
         monkeypatch.setattr(engine, "import_ray", lambda: self)
         monkeypatch.setattr(engine, "connected", lambda *_: nullcontext())
-        monkeypatch.setattr(engine, "data_settings", lambda *_, **__: nullcontext())
         monkeypatch.setattr(engine, "results", self.results)
 
-    def results(self, _, shards, model, job):
-        workers = [Worker(model, job.settings, job.parts, "cpu") for _ in range(2)]
+    def results(self, _, shards, job, bars):
+        workers = [Worker(engine.on_cpu(job), job.settings, job.parts, "cpu") for _ in range(2)]
         rows = [{"message": json.dumps(each)} for shard in shards for each in shard.messages()]
         random.Random(1).shuffle(rows)
         for number, row in enumerate(rows):
@@ -85,7 +83,7 @@ def one_process(monkeypatch):
 
 def embed_by(files, output, settings=None, *, inputs=None, **arguments):
     source = open_input(files, inputs or TextSettings())
-    return engine.embed_with_ray(embedder(), source, output, settings, **arguments)
+    return engine.embed_with_ray(small_embedder(), source, output, settings, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -107,34 +105,13 @@ def test_file_holds_what_the_local_engine_writes(
         [tmp_path / f"{each}{suffix}" for each in ("ray", "local")],
     )
     run = embed_by(files, outputs[0], settings)
-    local = embed_files(embedder(), open_input(files, TextSettings()), outputs[1], settings)
+    local = embed_files(small_embedder(), open_input(files, TextSettings()), outputs[1], settings)
     assert_same(*outputs)
     assert (run.sentences, run.words, run.blank) == (local.sentences, local.words, local.blank)
     assert {path.name for path in tmp_path.iterdir()} == {
         *(Path(file).name for file in files),
         *(output.name for output in outputs),
     }
-
-
-def test_ids_of_the_input_are_kept(tmp_path, one_process):
-    path = tmp_path / "table.jsonl"
-    path.write_text("".join(f'{{"text": "a b", "key": "k{n}"}}\n' for n in range(50)))
-    inputs = TextSettings(text_column="text", keep="key")
-    embed_by([str(path)], tmp_path / "ray.parquet", inputs=inputs)
-    found = read_vectors(tmp_path / "ray.parquet")
-    assert [item.id for item in found] == [f"k{n}" for n in range(50)]
-
-
-def test_ids_of_different_kinds_are_refused(tmp_path, one_process):
-    path = tmp_path / "table.jsonl"
-    keys = [*range(30), *(f'"k{n}"' for n in range(30))]
-    path.write_text("".join(f'{{"text": "a b", "key": {key}}}\n' for key in keys))
-    with pytest.raises(InputError, match=r"table\.jsonl, line 31: .* hold one kind"):
-        embed_by(
-            [str(path)],
-            tmp_path / "ray.parquet",
-            inputs=TextSettings(text_column="text", keep="key"),
-        )
 
 
 def test_input_without_a_sentence_is_refused(tmp_path, one_process):
@@ -144,23 +121,64 @@ def test_input_without_a_sentence_is_refused(tmp_path, one_process):
         embed_by(files, tmp_path / "ray.parquet", inputs=TextSettings(split=True))
 
 
-def test_state_that_is_carried_from_sentence_to_sentence_is_refused(tmp_path):
+@pytest.mark.parametrize("resume", [False, True])
+def test_ids_of_another_kind_in_another_shard_are_an_error(
+    tmp_path, monkeypatch, one_process, resume
+):
+    monkeypatch.setattr(engine, "BYTES_PER_SHARD", 1)
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("missing", "numbers", "texts")]
+    for file, keys in zip(files, (["null"], ["1", "null"], ['"k"', '"l"']), strict=True):
+        Path(file).write_text("".join(f'{{"text": "a b", "key": {key}}}\n' for key in keys))
+    inputs = TextSettings(text_column="text", keep="key")
+    embed_by(files[:2], tmp_path / "one_kind.h5", inputs=inputs)
+    if resume:  # what was stored is compared, too
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "check_kind_of_ids", lambda *_: None)
+            patch.setattr(pipeline, "write_vectors", interrupt)
+            with pytest.raises(StoppedError):
+                embed_by(files, tmp_path / "out.h5", inputs=inputs)
+    with pytest.raises(InputError, match=r"(texts|numbers)\.jsonl: an id is .*hold one kind"):
+        embed_by(files, tmp_path / "out.h5", inputs=inputs, resume=resume)
+
+
+def test_nothing_is_removed_where_no_cluster_answers(tmp_path, monkeypatch, one_process):
+    files, output = write_text(tmp_path), tmp_path / "out.h5"
+    monkeypatch.setattr(pipeline, "write_vectors", interrupt)
+    with pytest.raises(StoppedError):
+        embed_by(files, output)
+    before = sorted(tmp_path.rglob("*"))
+
+    def nobody(*_):
+        raise InputError("no Ray cluster answers")
+
+    monkeypatch.setattr(engine, "connected", nobody)
+    with pytest.raises(InputError, match="no Ray cluster answers"):
+        embed_by(files, output, force=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("quiet", "level"), [(True, logging.ERROR), (False, logging.WARNING)])
+def test_level_of_ray_data_is_restored(tmp_path, one_process, quiet, level):
+    log, seen = logging.getLogger("ray.data"), []
+    before = log.level
+    one_process.then = lambda: seen.append(log.level)
+    embed_by(write_text(tmp_path), tmp_path / "out.h5", quiet=quiet)
+    assert (seen, log.level) == ([level], before)
+
+
+def test_what_cannot_be_spread_over_machines_is_refused(tmp_path):
     source = open_input(write_text(tmp_path), TextSettings())
     with pytest.raises(InputError, match=r"'carry'.*cannot be spread over machines"):
-        engine.check_spreadable(embedder(state="carry"), source)
-
-
-def test_stream_is_refused():
-    source = open_input(["-"], TextSettings())
+        engine.check_spreadable(small_embedder(state="carry"), source)
     with pytest.raises(InputError, match="stream cannot be read by other machines"):
-        engine.check_spreadable(embedder(), source)
+        engine.check_spreadable(small_embedder(), open_input(["-"], TextSettings()))
 
 
 def test_missing_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray.data", None)
     source = open_input(write_text(tmp_path), TextSettings())
-    with pytest.raises(InputError, match=r"pip install 'elmokit\[ray\]'"):
-        engine.embed_with_ray(embedder(), source, tmp_path / "vectors.parquet")
+    with pytest.raises(InputError, match=r"pip install \"elmokit\[ray\]"):
+        engine.embed_with_ray(small_embedder(), source, tmp_path / "vectors.parquet")
 
 
 def interrupt(*_, **__):
@@ -177,7 +195,7 @@ def test_unfinished_run_of_one_engine_is_not_taken_for_one_of_the_other(
             embed_by(files, output)
     source = open_input(files, TextSettings())
     with pytest.raises(InputError, match="engine was ray, is local"):
-        embed_files(embedder(), source, output, resume=True)
+        embed_files(small_embedder(), source, output, resume=True)
     monkeypatch.setattr(Worker, "store", None)
     summary = embed_by(files, output, VectorSettings(compression="zstd"), resume=True)
     assert summary.sentences == 3 * 41
@@ -190,15 +208,6 @@ def test_what_is_done_is_told_when_ray_gives_up(tmp_path, one_process):
     one_process.then = give_up
     with pytest.raises(ElmoError, match=r"Ray gave up \(no machine is left\); .*--resume$"):
         embed_by(write_text(tmp_path), tmp_path / "out.parquet")
-
-
-def test_folder_that_holds_the_input_is_not_replaced(tmp_path, one_process):
-    folder = tmp_path / "in.parquet"
-    folder.mkdir()
-    files = write_text(folder)
-    with pytest.raises(InputError, match=r"in\.parquet: is a folder"):
-        embed_by(files, folder, force=True)
-    assert len(list(folder.iterdir())) == 3
 
 
 def test_output_that_appears_or_text_that_changes_meanwhile_ends_a_run(tmp_path, one_process):
@@ -217,7 +226,7 @@ def test_output_that_appears_or_text_that_changes_meanwhile_ends_a_run(tmp_path,
 def test_ctrl_c_at_any_step_says_how_to_go_on(tmp_path, one_process, monkeypatch):
     files = write_text(tmp_path)
     for number, (owner, step) in enumerate(
-        [(RunFolder, "begin"), (Collector, "check_complete"), (RunFolder, "publish")]
+        [(RunFolder, "begin"), (engine, "compute_missing"), (RunFolder, "publish")]
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, step, interrupt)
@@ -256,22 +265,16 @@ def slow_embedder() -> Embedder:
     return SlowEmbedder(small_bilm(), tokenizer="whitespace")
 
 
-def machines_of(parts: SentenceParts) -> dict[str, int]:
-    """How many parts each machine has stored."""
-    machines = [parts.object(name)["machine"] for name in parts.names()]
-    return {machine: machines.count(machine) for machine in machines}
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own are not ours to fix
 def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
     files, settings = write_text(tmp_path, files=1, lines=200), VectorSettings(pool="mean")
     local = embed_files(
-        embedder(), open_input(files, TextSettings()), tmp_path / "local.parquet", settings
+        small_embedder(), open_input(files, TextSettings()), tmp_path / "local.parquet", settings
     )
     output = tmp_path / "ray.parquet"
-    parts = SentenceParts(tmp_path / "ray.parquet.parts", pooled=False)
+    parts = PartStore(tmp_path / "ray.parquet.parts", pooled=False)
 
     def embed(**arguments):
         source = open_input(files, TextSettings())
@@ -279,18 +282,18 @@ def test_run_that_is_cut_short_goes_on_with_what_is_missing(tmp_path, monkeypatc
             slow_embedder(), source, output, settings, quiet=True, **arguments
         )
 
-    def interrupt(progress):
-        if progress.words > 200:
+    def interrupt(heard):
+        if heard.measured[-1]["words"] > 200:
             raise KeyboardInterrupt
 
     with pytest.raises(StoppedError, match=r"is in .*--resume"):
-        embed(report=interrupt)
+        embed(observer=Heard(interrupt))
     before = parts.names()
-    told = []
-    summary = embed(resume=True, report=told.append)
+    told = Heard()
+    summary = embed(resume=True, observer=told)
 
     assert before
-    assert told[0].words_here < told[0].words
+    assert told.stages["embedding"][0][0] > 0
     assert (summary.sentences, summary.words) == (local.sentences, local.words)
     assert_same(output, tmp_path / "local.parquet")
 
@@ -302,18 +305,22 @@ def test_nothing_is_lost_with_a_machine_that_is_killed_half_way(tmp_path, monkey
     monkeypatch.setattr(pipeline, "TOKENS_PER_PART", TOKENS)
     monkeypatch.setattr(engine, "BYTES_PER_SHARD", 1)
     files = write_text(tmp_path, files=3, lines=400)
-    local = embed_files(embedder(), open_input(files, TextSettings()), tmp_path / "local.parquet")
+    local = embed_files(
+        small_embedder(), open_input(files, TextSettings()), tmp_path / "local.parquet"
+    )
     output = tmp_path / "ray.parquet"
-    parts = SentenceParts(tmp_path / "ray.parquet.parts", pooled=False)
+    parts = PartStore(tmp_path / "ray.parquet.parts", pooled=False)
     killed = []
 
-    def kill(progress):
-        if not killed and machines_of(parts).get(second.node_id, 0) >= 3:
-            killed.append(progress.sentences)
+    def kill(heard):
+        if not killed and len(parts.names()) > 20:
+            killed.append(heard.measured[-1]["sentences"])
             cluster.remove_node(second, allow_graceful=False)
 
     source = open_input(files, TextSettings())
-    summary = engine.embed_with_ray(slow_embedder(), source, output, report=kill, quiet=True)
+    summary = engine.embed_with_ray(
+        slow_embedder(), source, output, observer=Heard(kill), quiet=True
+    )
 
     assert killed
     assert killed[0] < local.sentences * 0.9

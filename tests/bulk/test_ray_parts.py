@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import socket
+from types import SimpleNamespace
 
 import pytest
 from closeness import assert_agree
+from helpers import Heard
 from small_models import small_embedder
 
+from elmokit import errors
 from elmokit.bulk import ray as engine
+from elmokit.bulk.compute import Computer, Tally
 from elmokit.bulk.inputs import open_input
-from elmokit.bulk.pipeline import Part, SentenceParts
-from elmokit.bulk.ray import Collector, Worker, checked, shards_of, with_failure
-from elmokit.errors import DiskError, ElmoError, FormatError, InputError
+from elmokit.bulk.parts import Part, PartStore, name_of_part
+from elmokit.bulk.ray import Worker, connected, shards_of, with_failure, worker_count
+from elmokit.errors import ElmoError, ElmoWarning, FormatError, InputError
 from elmokit.io.text_files import TextSettings
+from elmokit.jobs.progress import Observer
 from elmokit.vectors.items import VectorSettings
 
 LINES = [f"sentence number {number}" for number in range(9)]  # three words, two markers each
@@ -24,7 +30,7 @@ SENTENCES = [["The", "river", "bank"], [], ["A", "bank"], ["A", "bank"]]
 @pytest.fixture
 def parts(tmp_path):
     (tmp_path / "out.parts").mkdir()
-    return SentenceParts(tmp_path / "out.parts", pooled=False)
+    return PartStore(tmp_path / "out.parts", pooled=False)
 
 
 def write(folder, **files):
@@ -81,18 +87,14 @@ def test_shard_gives_its_parts_and_then_their_number(tmp_path, parts):
     assert end == {"shard": 0, "parts": 5}
 
 
-@pytest.mark.parametrize("missing", [{0}, {2}, {4}, {1, 3}, {0, 1, 2, 3, 4}, set()])
+@pytest.mark.parametrize("missing", [{0}, {1, 3}, {0, 1, 2, 3, 4}, set()])
 def test_only_parts_that_are_not_done_are_given_and_they_are_the_same(parts, missing):
     *found, end = shard_of(parts).messages()
     for message in found:
         if message["number"] not in missing:
             stored(parts, message)
-    *rest, rest_end = shard_of(parts).messages()
-    fields = ("shard", "number", "sentences", "ids", "end", "bytes")
-    assert [[message[name] for name in fields] for message in rest] == [
-        [message[name] for name in fields] for message in found if message["number"] in missing
-    ]
-    assert rest_end == end
+    rest = [message for message in found if message["number"] in missing]
+    assert list(shard_of(parts).messages()) == [*rest, end]
 
 
 def test_shard_that_is_read_again_gives_the_same_whatever_was_stored_since(parts):
@@ -100,15 +102,6 @@ def test_shard_that_is_read_again_gives_the_same_whatever_was_stored_since(parts
     first = list(shard.messages())
     stored(parts, first[0])
     assert list(shard.messages()) == first
-
-
-def test_parts_may_end_within_a_line_of_raw_text(parts):
-    line = "One is here . Two is here . Three is here . Four is here ."
-    *found, _ = shard_of(parts, [line, line], split=True).messages()
-    stored(parts, found[0])
-    *rest, _ = shard_of(parts, [line, line], split=True).messages()
-    assert len(found) > 2
-    assert [each["sentences"] for each in rest] == [each["sentences"] for each in found[1:]]
 
 
 def test_shard_without_sentences_has_no_parts(parts):
@@ -135,16 +128,16 @@ def test_part_holds_what_its_sentences_embed_to(parts):
 
 
 def test_record_says_what_was_counted(parts):
-    answer = worker(parts).store(part())
-    assert answer["record"]["totals"] == {"sentences": 4, "words": 7, "blank": 1, "duplicates": 1}
-    assert answer["record"] == parts.object(part().name) | {"end": part().end}
+    record = worker(parts).store(part())
+    assert record["totals"] == {"sentences": 4, "words": 7, "blank": 1, "duplicates": 1}
+    assert record == parts.object(name_of_part(0, 0)) | {"end": part().end}
 
 
 def test_part_that_is_there_is_not_computed_again(parts, monkeypatch):
     first = worker(parts).store(part())
     second = worker(parts)
     monkeypatch.setattr(second.computer, "compute", None)
-    assert second.store(part())["record"]["totals"] == first["record"]["totals"]
+    assert second.store(part())["totals"] == first["totals"]
 
 
 def test_machine_without_the_folder_does_not_make_one_of_its_own(parts):
@@ -154,69 +147,90 @@ def test_machine_without_the_folder_does_not_make_one_of_its_own(parts):
     assert not parts.folder.exists()
 
 
-def test_error_on_another_machine_is_raised_where_the_user_is(tmp_path, parts):
+def test_error_on_another_machine_has_its_place(tmp_path, parts, monkeypatch):
     shard = shard_of(parts, ["fine"])
     (tmp_path / "text.txt").write_bytes(b"fine\n" * 60 + b"\xff\n")
     *_, last = with_failure(shard.messages())
     with pytest.raises(FormatError, match=r"text\.txt, line 61: is not UTF-8"):
-        checked(last)
+        collect(parts, monkeypatch, last)
 
 
-def test_error_of_a_worker_is_raised_as_the_kind_that_it_is_of(parts, monkeypatch):
-    class QuotaError(DiskError):
-        pass
-
-    def fail(*_):
-        raise QuotaError("out.parquet: cannot be written; free some space")
-
-    failing = worker(parts)
-    monkeypatch.setattr(failing, "store", fail)
-    answer = failing({"message": json.dumps(part()._asdict())})
-    with pytest.raises(DiskError, match="free some space"):
-        checked(json.loads(answer["message"]))
-    assert failing({"message": '{"parts": 3}'}) == {"message": '{"parts": 3}'}
+# What is told
 
 
-# The collector
+def collect(parts, monkeypatch, *messages, observer=None, done=()):
+    """Take messages as those of all workers."""
+    files = write(parts.folder.parent, text="\n".join(LINES))
+    source, embedder = open_input(files, TextSettings()), small_embedder()
+    job = SimpleNamespace(parts=parts, source=source, computer=Computer(embedder))
+    monkeypatch.setattr(engine, "results", lambda *_: (message for message in messages))
+    engine.compute_missing(None, job, Tally({}, 0, observer or Observer()), False, done)
 
 
-def test_part_that_did_not_arrive_is_named(parts):
-    worker(parts).store(part())
-    collector = Collector(parts, 62, None)
-    collector.take({"shard": 0, "parts": 2})
+def test_part_or_shard_that_did_not_arrive_is_named(parts, monkeypatch):
+    record = worker(parts).store(part())
     with pytest.raises(ElmoError, match=r"part-00000-00000001 did not arrive.*--resume"):
-        collector.check_complete(1)
-
-
-def test_shard_of_which_nothing_is_told_is_noticed(parts):
-    worker(parts).store(part())
-    collector = Collector(parts, 31, None)
-    collector.take({"shard": 0, "parts": 1})
-    collector.check_complete(1)
+        collect(parts, monkeypatch, record, {"shard": 0, "parts": 2})
     with pytest.raises(ElmoError, match="did not arrive"):
-        collector.check_complete(2)
+        collect(parts, monkeypatch, record)
+    collect(parts, monkeypatch, record, {"shard": 0, "parts": 1})
 
 
-def test_progress_counts_what_was_done_before_apart(parts):
-    told = []
-    worker(parts).store(part())
-    collector = Collector(parts, 62, told.append)
-    collector.take(worker(parts).store(part(1)))
-    (progress,) = told
-    assert (progress.sentences, progress.words, progress.words_here) == (8, 14, 7)
-    assert (progress.first_position, progress.position, progress.size) == (31, 62, 62)
+def test_progress_counts_every_part(parts, monkeypatch):
+    heard = Heard()
+    records = [worker(parts).store(part(number)) for number in (0, 1)]
+    with heard.stage("embedding", "byte", 62):
+        collect(parts, monkeypatch, *records, {"shard": 0, "parts": 2}, observer=heard)
+    assert [(each["sentences"], each["words"]) for each in heard.measured] == [(4, 7), (8, 14)]
+    assert heard.stages["embedding"] == [(0, 62), (31, None), (62, None)]
 
 
 def test_part_that_only_another_machine_sees_is_named(parts, monkeypatch):
     monkeypatch.setattr(engine, "SECONDS_FOR_STORAGE", -1)
-    record = {"shard": 0, "number": 3}
     with pytest.raises(InputError, match=r"part-00000-00000003: is not there on"):
-        Collector(parts, 20, None).take({"record": record})
+        collect(parts, monkeypatch, {"shard": 0, "number": 3})
 
 
-def test_ids_of_another_kind_than_those_before_are_refused(parts):
-    collector = Collector(parts, 62, None)
-    for number, ids in enumerate([[None] * 4, [0, 1, None, 2]]):
-        collector.take(worker(parts).store(part(number, ids)))
-    with pytest.raises(InputError, match=r"-00000002: has ids of kind str, .* of kind int"):
-        collector.take(worker(parts).store(part(2, "abcd")))
+KINDS = [
+    kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not ElmoWarning
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("derived", [False, True])
+def test_every_kind_of_error_is_raised_where_the_user_is(parts, monkeypatch, kind, derived):
+    raised = type("OfAnotherModuleError", (kind,), {}) if derived else kind
+
+    def fail(*_):
+        raise raised("out.parquet: cannot be written; free some space")
+
+    failing = worker(parts)
+    monkeypatch.setattr(failing, "store", fail)
+    answer = failing({"message": json.dumps(part()._asdict())})
+    with pytest.raises(kind, match="free some space") as error:
+        collect(parts, monkeypatch, json.loads(answer["message"]))
+    assert type(error.value) is kind
+    assert failing({"message": '{"parts": 3}'}) == {"message": '{"parts": 3}'}
+
+
+# The cluster
+
+
+def test_address_where_nobody_listens_is_refused_at_once(monkeypatch):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray = SimpleNamespace(is_initialized=lambda: False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(InputError, match=f"{address}: no Ray cluster answers.*ray status"),
+            connected(ray, address, quiet=True),
+        ):
+            pass
+
+
+def test_cluster_without_what_workers_need_is_refused():
+    ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 3.0})
+    assert worker_count(ray, "CPU") == 3
+    with pytest.raises(InputError, match="has no GPU"):
+        worker_count(ray, "GPU")

@@ -5,40 +5,33 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pretraining.small_runs import draw_no_curves, sentences, small_run, train, write_text
-from small_models import small_bilm
+from helpers import write_sentences
+from pretraining.small_runs import sentences, small_run, train
+from small_models import write_small_model
 
-from elmokit.formats.native import SavedModel, read_model, write_model
+from elmokit.formats.native import read_model
 
 Elmo = Callable[..., tuple[int, str, str]]
+Fails = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run of `elmo pretrain`, whose model is trained on."""
     folder = tmp_path_factory.mktemp("model")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ELMOKIT_CACHE", str(folder / "cache"))
-        draw_no_curves(patch)
-        return str(train(small_run(folder)).model)
+    return str(train(small_run(folder)).model)
 
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    draw_no_curves(monkeypatch)
     lines = [[*words[:3], "engine", *words[3:]] for words in sentences(40, seed=2)]
-    return write_text(tmp_path / "domain.txt", lines)
+    return write_sentences(tmp_path / "domain.txt", lines)
 
 
-def fails(elmo: Elmo, *arguments: str) -> str:
-    """Run a command that must fail as a user can fix; give its one line."""
-    code, out, err = elmo("finetune", *arguments, "--processes=1", "--quiet")
-    assert (code, out) == (1, "")
-    assert err.startswith("elmo: ")
-    assert err.count("\n") == 1
-    return err
+@pytest.fixture
+def fails(fails: Fails) -> Fails:
+    return lambda *arguments: fails("finetune", *arguments, "--processes=1", "--quiet")
 
 
 def test_what_was_gained_is_told(elmo: Elmo, model: str, text: str) -> None:
@@ -67,50 +60,34 @@ def test_every_flag_reaches_the_library(elmo: Elmo, model: str, text: str) -> No
     assert vocabulary.words[-1] == "engine"
 
 
-def test_steps_take_the_place_of_epochs(elmo: Elmo, model: str, text: str) -> None:
-    flags = ["--set", "training.steps=3", "--json", "--quiet"]
-    _, out, _ = elmo("finetune", model, text, "-o", "mine", *flags)
-    assert json.loads(out)["steps"] == 3
-
-
-def test_a_stopped_run_is_resumed(elmo: Elmo, model: str, text: str) -> None:
+def test_a_stopped_run_is_resumed(elmo: Elmo, fails: Fails, model: str, text: str) -> None:
     arguments = ["finetune", model, text, "-o", "mine", "--json"]
     assert elmo(*arguments)[0] == 0
-    assert "already holds a run" in fails(elmo, *arguments[1:])
+    assert "already holds a run" in fails(*arguments[1:])
+    assert elmo(*arguments, "--force")[0] == 0
     code, out, err = elmo(*arguments, "--epochs", "2", "--resume")
     assert code == 0
     assert "resumed at step" in err
     assert json.loads(out)["steps"] > 5
 
 
-def test_a_model_that_cannot_be_trained_on_is_one_line(
-    elmo: Elmo, text: str, tmp_path: Path
+@pytest.mark.parametrize("name", ["my-bilm", "my-bilm/model", "link"])
+def test_force_does_not_remove_the_model_that_is_trained_on(
+    name: str, fails: Fails, text: str, tmp_path: Path
 ) -> None:
-    bilm = small_bilm()
-    write_model(tmp_path / "plain", SavedModel(bilm.config, bilm.state_dict(), "default", None))
-    message = fails(elmo, "plain", text, "-o", "mine")
-    assert "this model has no softmax or no vocabulary" in message
-    assert "nowhere" in fails(elmo, "nowhere", text, "-o", "mine")
+    trained = train(small_run(tmp_path, {"output": "my-bilm"})).model
+    (tmp_path / "link").symlink_to(trained.absolute())
+    assert "choose another --output" in fails(name, text, "-o", "my-bilm", "--force")
+    read_model(trained)
+
+
+def test_a_model_that_cannot_be_trained_on_is_one_line(
+    fails: Fails, text: str, tmp_path: Path
+) -> None:
+    write_small_model(tmp_path / "plain")
+    message = fails("plain", text, "-o", "mine")
+    assert "this model has no softmax" in message
+    write_small_model(tmp_path / "without words", softmax_words=9)
+    message = fails("without words", text, "-o", "mine")
+    assert message.endswith("which; use a model folder of elmo pretrain\n")
     assert not Path("mine").exists()
-
-
-def test_wrong_text_or_settings_are_one_line(elmo: Elmo, model: str, text: str) -> None:
-    assert "no file matches" in fails(elmo, model, "nowhere.txt", "-o", "mine")
-    message = fails(elmo, model, text, "-o", "mine", "--set", "training.learning_rte=1")
-    assert "did you mean 'learning_rate'?" in message
-    Path("empty.txt").write_text("\n")
-    assert "there are no words" in fails(elmo, model, "empty.txt", "-o", "mine")
-    assert not Path("mine").exists()
-
-
-def test_another_model_is_not_resumed(elmo: Elmo, model: str, text: str, tmp_path: Path) -> None:
-    assert elmo("finetune", model, text, "-o", "mine")[0] == 0
-    other = train(small_run(tmp_path / "other", {"model.cell_size": 16})).model
-    message = fails(elmo, str(other), text, "-o", "mine", "--resume")
-    assert "model.cell_size was 12, is 16" in message
-
-
-def test_number_that_cannot_work_is_wrong_usage(elmo: Elmo, model: str, text: str) -> None:
-    code, _, err = elmo("finetune", model, text, "-o", "mine", "--new-words", "-1")
-    assert code == 2
-    assert "--new-words" in err

@@ -65,7 +65,6 @@ def test_a_pretraining_run_is_resumed(
     elmo: Elmo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
     shutil.copytree(OLD / "run", tmp_path / "run")
     for name in ("text.txt", "run.toml"):
         shutil.copy(OLD / name, tmp_path)

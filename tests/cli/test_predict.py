@@ -1,18 +1,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from small_language_models import WORDS, write_language_model
+from small_models import WORDS, write_language_model
 
 from elmokit.inference.language_model import LanguageModel
 from elmokit.text.vocabulary import Vocabulary
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return write_language_model(tmp_path / "model")
 
 
 def predicted(out: str) -> list[str]:

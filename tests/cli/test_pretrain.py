@@ -2,55 +2,46 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from closeness import assert_close
-from pretraining.small_runs import (
-    draw_no_curves,
-    measured,
-    newest,
-    sentences,
-    write_run,
-    write_text,
-)
-from safetensors import SafetensorError
+from helpers import write_sentences
+from pretraining.small_runs import measured, sentences, write_run
 
 Elmo = Callable[..., tuple[int, str, str]]
+Fails = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    draw_no_curves(monkeypatch)
 
 
-def fails(elmo: Elmo, *arguments: str) -> str:
-    """Run a command that must fail as a user can fix; give its one line."""
-    code, out, err = elmo(*arguments, "--quiet")
-    assert (code, out) == (1, "")
-    assert err.startswith("elmo: ")
-    assert err.count("\n") == 1
-    return err
+@pytest.fixture
+def fails(fails: Fails) -> Fails:
+    return lambda *arguments: fails(*arguments, "--quiet")
 
 
-def test_a_run_tells_how_it_goes_and_what_it_came_to(elmo: Elmo, tmp_path: Path) -> None:
-    valid = write_text(tmp_path / "held-out.txt", sentences(10, seed=2))
+def test_a_run_tells_how_it_goes_and_what_it_came_to(
+    elmo: Elmo, tmp_path: Path, every_line: object
+) -> None:
+    valid = write_sentences(tmp_path / "held-out.txt", sentences(10, seed=2))
     code, out, err = elmo(*write_run(tmp_path), "--valid", valid, "-o", "mine")
     assert code == 0
     assert out.startswith("held out: perplexity ")
     assert out.splitlines()[-1] == f"the model is in {Path('mine') / 'model'}"
     assert "text: 741 words, 84 different ones, in 60 sentences\n" in err
-    assert "step 12 of 12, epoch 0.72" in err
-    assert "held-out perplexity" in err
+    assert "training: 12 of 12 steps" in err
+    assert "epoch 0.7" in err
+    assert "reading held-out text: 10 of 10 sentences" in err
+    assert "step 12: held-out perplexity" in err
     assert {"checkpoints", "metrics.jsonl", "model"} <= {p.name for p in Path("mine").iterdir()}
 
 
+@pytest.mark.usefixtures("every_line")
 def test_a_sampled_loss_is_shown_as_such(elmo: Elmo, tmp_path: Path) -> None:
     _, _, err = elmo(*write_run(tmp_path, {"training.samples": 20}))
     assert "sampled loss" in err
@@ -69,7 +60,7 @@ def test_a_program_gets_json(elmo: Elmo, tmp_path: Path) -> None:
 def test_perplexity_in_the_metrics_is_what_elmo_perplexity_gives(
     elmo: Elmo, tmp_path: Path
 ) -> None:
-    valid = write_text(tmp_path / "held-out.txt", sentences(10, seed=2))
+    valid = write_sentences(tmp_path / "held-out.txt", sentences(10, seed=2))
     settings = {"training.optimiser": "adamw", "training.learning_rate": 0.01}
     elmo(*write_run(tmp_path, settings | {"logging.validate_every": 4}), "--valid", valid)
     best = min(measured(tmp_path / "run", "validation"), key=lambda line: line["perplexity"])
@@ -83,7 +74,7 @@ def test_perplexity_in_the_metrics_is_what_elmo_perplexity_gives(
 
 
 def test_flags_take_the_place_of_the_file(elmo: Elmo, tmp_path: Path) -> None:
-    other = write_text(tmp_path / "other.txt", sentences(30, seed=2))
+    other = write_sentences(tmp_path / "other.txt", sentences(30, seed=2))
     flags = ["--train", other, "-o", "elsewhere", "--set", "training.steps=2"]
     _, out, _ = elmo(*write_run(tmp_path), *flags, "--json")
     assert json.loads(out)["steps"] == 2
@@ -98,46 +89,27 @@ def test_steps_take_the_place_of_epochs(elmo: Elmo, tmp_path: Path) -> None:
     assert json.loads(out)["steps"] == 2
 
 
-def test_help_comes_without_torch(tmp_path: Path) -> None:
-    program = (
-        "import sys; from elmokit.cli.pretrain import pretrain\n"
-        "try: pretrain(['--help'])\n"
-        "except SystemExit: sys.exit('torch' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert done.returncode == 0
-    assert b"torchrun --nproc-per-node 8 -m elmokit pretrain" in done.stdout
-
-
 # Text
 
 
-def test_text_that_is_not_there_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
-    assert "no file matches" in fails(elmo, *write_run(tmp_path), "--train", "nowhere/*.gz")
-    assert "no file matches" in fails(elmo, *write_run(tmp_path), "--valid", "nowhere.txt")
+def test_text_that_is_not_there_is_one_line(fails: Fails, tmp_path: Path) -> None:
+    assert "no file matches" in fails(*write_run(tmp_path), "--train", "nowhere/*.gz")
+    assert "no file matches" in fails(*write_run(tmp_path), "--valid", "nowhere.txt")
+    (tmp_path / "empty.txt").write_text("\n")
+    assert "held-out text has no words" in fails(*write_run(tmp_path), "--valid", "empty.txt")
     nothing = write_run(tmp_path, {"corpus.train": []})
-    assert "no text to train on; name some: corpus.train" in fails(elmo, *nothing)
+    assert "no text to train on; name some: corpus.train" in fails(*nothing)
 
 
-@pytest.mark.parametrize("contents", ["", "\n \n"])
-def test_text_without_words_is_one_line(elmo: Elmo, tmp_path: Path, contents: str) -> None:
-    empty = tmp_path / "empty.txt"
-    empty.write_text(contents)
-    assert "empty.txt: there are no words" in fails(
-        elmo, *write_run(tmp_path), "--train", str(empty)
-    )
-    assert "the held-out text has no words" in fails(
-        elmo, *write_run(tmp_path), "--valid", str(empty)
-    )
-
-
-def test_text_that_is_not_utf8_is_named_by_line_or_replaced(elmo: Elmo, tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_named_by_line_or_replaced(
+    elmo: Elmo, fails: Fails, tmp_path: Path
+) -> None:
     arguments = write_run(tmp_path)
     text = tmp_path / "text.txt"
     lines = text.read_bytes().splitlines(keepends=True)
     text.write_bytes(b"".join([*lines[:2], b"caf\xe9 au lait .\n", *lines[2:]]))
 
-    message = fails(elmo, *arguments)
+    message = fails(*arguments)
     assert "text.txt, line 3: is not UTF-8" in message
     assert "--set corpus.errors=replace" in message
     code, _, _ = elmo(*arguments, "--set", "corpus.errors=replace")
@@ -146,9 +118,9 @@ def test_text_that_is_not_utf8_is_named_by_line_or_replaced(elmo: Elmo, tmp_path
 
 
 @pytest.mark.parametrize("mode", ["stream", "sentence"])
-def test_text_smaller_than_a_batch_is_one_line(elmo: Elmo, tmp_path: Path, mode: str) -> None:
+def test_text_smaller_than_a_batch_is_one_line(fails: Fails, tmp_path: Path, mode: str) -> None:
     arguments = write_run(tmp_path, {"training.rows": 61, "training.mode": mode})
-    message = fails(elmo, *arguments)
+    message = fails(*arguments)
     assert "the corpus has 60 sentences" in message
     assert "too few for a batch of 61" in message
     assert "fewer rows: training.rows" in message
@@ -160,58 +132,41 @@ def test_text_smaller_than_a_batch_is_one_line(elmo: Elmo, tmp_path: Path, mode:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        (
-            "training.learning_rte=1",
-            "unknown setting 'learning_rte'; did you mean 'learning_rate'?",
-        ),
-        ("model.cel_size=1", "unknown setting 'cel_size'; did you mean 'cell_size'?"),
+        ("training.learning_rte=1", "unknown setting 'learning_rte'; did you mean"),
         ("model.encoder.filter=1", "unknown setting 'filter'; did you mean 'filters'?"),
         ("trainin.rows=1", "unknown setting 'trainin'; did you mean 'training'?"),
         ("logging=1", "logging is 1; it must be a table of settings"),
         ("training.rows=many", "rows is 'many'"),
-        ("training.rows=0", "rows is 0"),
         ("training.accumulate=3", "it must divide 8 rows"),
-        ("training.dropout=1", "dropout is 1; it must be a number of at least 0 and below 1"),
         ("training.optimiser=sgd", "use one of 'adagrad', 'adamw'"),
-        ("training.samples=0", "samples is 0"),
-        ("model.softmax_cutoffs=5", "softmax_cutoffs is 5; give [first, second, …]"),
         ("model.softmax_cutoffs=[200]", "softmax_cutoffs is [200]"),
         ("training.word_vectors=vectors.txt", 'set model.encoder = "words"'),
         ("corpus.train=5", "train is 5; give a list of files"),
-        ("corpus.tokenizer=spacy", "use one of 'default', 'whitespace'"),
         ("rows", "'rows' is not a setting; write name=value"),
     ],
 )
 def test_a_wrong_setting_is_one_line(
-    elmo: Elmo, tmp_path: Path, setting: str, message: str
+    fails: Fails, tmp_path: Path, setting: str, message: str
 ) -> None:
-    assert message in fails(elmo, *write_run(tmp_path), "--set", setting)
+    assert message in fails(*write_run(tmp_path), "--set", setting)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_wrong_file_of_settings_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
+def test_a_wrong_file_of_settings_is_one_line(fails: Fails, tmp_path: Path) -> None:
     run, *flags = write_run(tmp_path)[1:]
-    assert "nowhere.toml: cannot be read" in fails(elmo, "pretrain", "nowhere.toml", *flags)
+    assert "nowhere.toml: cannot be read" in fails("pretrain", "nowhere.toml", *flags)
     Path(run).write_text("[training\n")
-    assert "run.toml: is not TOML" in fails(elmo, "pretrain", run, *flags)
+    assert "run.toml: is not TOML" in fails("pretrain", run, *flags)
     Path(run).write_text("[training]\nsteps = 1\nepochs = 1\n")
-    assert "run.toml: training: give one of epochs and steps" in fails(
-        elmo, "pretrain", run, *flags
-    )
+    assert "run.toml: training: give one of epochs and steps" in fails("pretrain", run, *flags)
     Path(run).write_text("[training]\nsteps = 1\n")
-    assert "run.toml: model is None; it must be a table" in fails(elmo, "pretrain", run, *flags)
-    Path(run).write_text("[training]\nsteps = 1\n[model]\n")
-    assert "run.toml: model: settings are incomplete" in fails(elmo, "pretrain", run, *flags)
+    assert "run.toml: model: settings are incomplete" in fails("pretrain", run, *flags)
 
 
-def test_a_run_without_a_folder_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
+def test_a_run_without_a_folder_is_one_line(fails: Fails, tmp_path: Path) -> None:
     run = write_run(tmp_path)[1]
-    message = fails(elmo, "pretrain", run, "--train", str(tmp_path / "text.txt"))
+    message = fails("pretrain", run, "--train", str(tmp_path / "text.txt"))
     assert "the run has no folder; name one: output in the TOML file, or --output" in message
-
-
-def test_a_device_that_is_not_there_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
-    assert "device 'abacus' cannot be used" in fails(elmo, *write_run(tmp_path), "--device=abacus")
 
 
 # Vocabularies and vectors
@@ -219,11 +174,11 @@ def test_a_device_that_is_not_there_is_one_line(elmo: Elmo, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("loss", [{"training.samples": 5}, {"model.softmax_cutoffs": [4]}])
 def test_a_vocabulary_out_of_order_is_refused_but_by_a_full_softmax(
-    elmo: Elmo, tmp_path: Path, loss: dict[str, Any]
+    elmo: Elmo, fails: Fails, tmp_path: Path, loss: dict[str, Any]
 ) -> None:
     (tmp_path / "words.txt").write_text("<S>\n</S>\n<UNK>\nking\nthe\n.\n")
     vocabulary = {"corpus.vocabulary": "words.txt"}
-    message = fails(elmo, *write_run(tmp_path, vocabulary | loss))
+    message = fails(*write_run(tmp_path, vocabulary | loss))
     assert "words.txt, line 5: 'the' comes" in message
     assert "elmo vocabulary" in message
     assert elmo(*write_run(tmp_path, vocabulary))[0] == 0
@@ -237,72 +192,47 @@ def test_a_vocabulary_out_of_order_is_refused_but_by_a_full_softmax(
         ("<S>\n</S>\n<UNK>\nthe\nthe\n", "words.txt, line 5: 'the' is on line 4 too"),
         ("<S>\n</S>\nthe\n", "no <UNK>"),
         ("<UNK>\nthe\n", "no <S>"),
-    ],
-)
-def test_a_wrong_vocabulary_is_one_line(
-    elmo: Elmo, tmp_path: Path, contents: str | None, message: str
-) -> None:
-    if contents is not None:
-        (tmp_path / "words.txt").write_text(contents)
-    assert message in fails(elmo, *write_run(tmp_path, {"corpus.vocabulary": "words.txt"}))
-
-
-@pytest.mark.parametrize(
-    ("contents", "message"),
-    [
         (None, "vectors.txt: "),
-        ("the 1 2 3\n", "its vectors have 3 numbers and the model's 8; set model.token_size"),
-        ("aardvark" + " 1" * 8 + "\n", "has none of the vocabulary's 87 words"),
+        ("the 1 2 3\n", "vectors have 3 numbers and the model's 8; set model.token_size"),
+        ("aardvark" + " 1" * 8 + "\n", "vectors.txt: has none of the vocabulary's 87 words"),
     ],
 )
-def test_wrong_word_vectors_are_one_line(
-    elmo: Elmo, tmp_path: Path, contents: str | None, message: str
+def test_a_wrong_vocabulary_or_wrong_vectors_are_one_line(
+    fails: Fails, tmp_path: Path, contents: str | None, message: str
 ) -> None:
-    if contents is not None:
-        (tmp_path / "vectors.txt").write_text(contents)
-    settings = {"model.encoder": "words", "training.word_vectors": "vectors.txt"}
-    assert message in fails(elmo, *write_run(tmp_path, settings))
+    for name in ("words.txt", "vectors.txt"):
+        if contents is not None:
+            (tmp_path / name).write_text(contents)
+    settings: dict[str, Any] = {"corpus.vocabulary": "words.txt"}
+    if "vectors" in message:
+        settings = {"model.encoder": "words", "training.word_vectors": "vectors.txt"}
+    assert message in fails(*write_run(tmp_path, settings))
 
 
 # Folders
 
 
-def test_resuming_goes_on_or_says_why_not(elmo: Elmo, tmp_path: Path) -> None:
+def test_resuming_goes_on_or_says_why_not(elmo: Elmo, fails: Fails, tmp_path: Path) -> None:
     arguments = write_run(tmp_path)
-    assert "holds no checkpoint to resume from" in fails(elmo, *arguments, "--resume")
+    assert "holds no checkpoint to resume from" in fails(*arguments, "--resume")
     assert elmo(*arguments)[0] == 0
-    assert "already holds a run; continue with --resume" in fails(elmo, *arguments)
-    message = fails(elmo, *arguments, "--resume", "--set", "model.cell_size=16")
+    assert "already holds a run; continue with --resume" in fails(*arguments)
+    assert elmo(*arguments, "--force")[0] == 0
+    message = fails(*arguments, "--resume", "--set", "model.cell_size=16")
     assert "model.cell_size was 12, is 16" in message
     _, out, err = elmo(*arguments, "--resume", "--set", "training.steps=14", "--json")
     assert json.loads(out)["steps"] == 14
     assert "resumed at step 12\n" in err
 
 
-def test_a_full_disk_is_one_line(
-    elmo: Elmo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = write_run(tmp_path, {"logging.checkpoint_every": 6})
-    assert elmo(*arguments)[0] == 0
-
-    def full(*_: object, **__: object) -> None:
-        raise SafetensorError("Error: I/O error: No space left on device (os error 28)")
-
-    monkeypatch.setattr("elmokit.jobs.checkpoints.save_file", full)
-    message = fails(elmo, *arguments, "--resume", "--set", "training.steps=14")
-    assert "checkpoints" in message
-    assert "free some space" in message
-    assert newest(tmp_path / "run").step == 12
-
-
-def test_a_place_that_cannot_be_written_to_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to_is_one_line(fails: Fails, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in ("file", os.path.join("file", "run")):
-        assert "file" in fails(elmo, *write_run(tmp_path), "-o", place)
+        assert "file" in fails(*write_run(tmp_path), "-o", place)
 
 
-def test_a_loss_that_is_no_number_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_is_one_line(fails: Fails, tmp_path: Path) -> None:
     rate = {"training.learning_rate": 1e30, "training.clip": 1e30, "training.steps": 50}
-    message = fails(elmo, *write_run(tmp_path, rate | {"logging.checkpoint_every": 1}))
+    message = fails(*write_run(tmp_path, rate | {"logging.checkpoint_every": 1}))
     assert "the loss is not a number at step" in message
-    assert "is whole; train with a lower training.learning_rate" in message
+    assert "is complete; train with a lower training.learning_rate" in message

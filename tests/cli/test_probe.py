@@ -4,22 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
-from analysis.probes.small_texts import conllu, minimal_pair, write, write_senses
-from small_language_models import write_language_model
-from small_models import small_bilm
+from analysis.probes.small_texts import conllu, minimal_pair, write_senses
+from helpers import write
+from small_models import write_language_model, write_small_model
 from static.small_vectors import small_vectors
-
-from elmokit.formats.convert import write_pair
-from elmokit.formats.native import SavedModel, write_model
 
 ROWS = ["layer 0 (static)", "layer 1", "layer 2 (top)", "average"]
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> list[str]:
-    bilm = small_bilm()
-    write_model(tmp_path / "model", SavedModel(bilm.config, bilm.state_dict(), "default"))
-    return ["--model", str(tmp_path / "model"), "--static", "none"]
+    return ["--model", write_small_model(tmp_path / "model"), "--static", "none"]
 
 
 @pytest.fixture
@@ -50,10 +45,12 @@ def test_parts_of_speech_have_a_row_for_each_layer(elmo, model, tags):
     assert rows["words"] == ["32", "32"]
 
 
-def test_static_vectors_are_a_row_too(elmo, model, tags, tmp_path):
+def test_static_vectors_are_a_row_and_fewer_sentences_are_for_training(elmo, model, tags, tmp_path):
     small_vectors().save(tmp_path / "glove.txt")
     flags = [*model[:2], "--static", str(tmp_path / "glove.txt")]
-    assert "glove (static)" in rows_of(elmo("probe", "pos", *tags, *flags)[1])
+    report = json.loads(elmo("probe", "pos", *tags, *flags, "--sentences", "2", "--json")[1])
+    assert "glove (static)" in report["scores"]
+    assert (report["training words"], report["counts"]["words"]["dev"]) == (4, 32)
 
 
 def test_senses_are_printed_as_json_for_programs(elmo, model, senses, tmp_path):
@@ -64,16 +61,6 @@ def test_senses_are_printed_as_json_for_programs(elmo, model, senses, tmp_path):
     assert report["counts"]["words"] == {"senseval2": 3, "semeval2007": 3, "ALL": 6}
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert err == f"the picture is in {picture}\n"
-
-
-def test_the_files_of_a_published_model_are_a_model(elmo, senses, tmp_path):
-    bilm = small_bilm()
-    saved = SavedModel(bilm.config, bilm.state_dict(), "whitespace")
-    write_pair(saved, tmp_path / "published", force=False)
-    pair = [str(tmp_path / "published" / name) for name in ("options.json", "weights.hdf5")]
-    code, out, _ = elmo("probe", "wsd", "--model", *pair, *senses, "--static", "none")
-    assert code == 0
-    assert list(rows_of(out))[1:5] == ROWS
 
 
 def test_nearest_occurrences_are_compared_with_chance(elmo, model, tmp_path):
@@ -117,34 +104,13 @@ def test_minimal_pairs_have_a_row_for_each_phenomenon(elmo, pairs, tmp_path):
     assert shown == rows["all"][:-1]
 
 
-def test_minimal_pairs_need_a_softmax(elmo, model, pairs):
-    code, out, err = elmo("probe", "blimp", pairs, *model[:2])
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith(f"elmo: {model[1]}: this model has no softmax")
-
-
-def test_bad_files_are_one_line_before_the_model_is_loaded(elmo, tags, senses, tmp_path):
-    nowhere = ["--model", str(tmp_path / "nowhere")]
-    bad = write(tmp_path / "bad.conllu", conllu("a/DET") + "2\tb\n")
-    code, out, err = elmo("probe", "pos", *tags, "--test", str(bad), *nowhere)
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert f"{bad}, line 2: has 2 values" in err
-    code, _, err = elmo("probe", "wsd", *senses, "--tests", str(tmp_path / "no"), *nowhere)
-    assert (code, err.count("\n")) == (1, 1)
-    assert "no: is no folder that can be read" in err
-    code, _, err = elmo("probe", "similarity", str(tmp_path / "pairs.txt"), *nowhere)
-    assert (code, err.count("\n")) == (1, 1)
-    assert "pairs.txt: cannot be read" in err
-    bad = write(tmp_path / "bad.jsonl", minimal_pair("A.", "B.") + "{}\n")
-    code, _, err = elmo("probe", "blimp", str(bad), *nowhere)
-    assert (code, err.count("\n")) == (1, 1)
-    assert f"{bad}, line 2: has no 'sentence_good'" in err
-
-
-def test_a_picture_that_cannot_be_written_is_told_first(elmo, tags, tmp_path):
-    for name in ("a.txt", "no/a.png"):
-        code, _, err = elmo(
-            "probe", "pos", *tags, "--picture", str(tmp_path / name), "--model", "x"
-        )
-        assert (code, err.count("\n")) == (1, 1)
-        assert name in err
+def test_bad_files_are_one_line_before_the_model_is_loaded(fails, tags, senses, tmp_path):
+    words = str(write(tmp_path / "bad.conllu", conllu("a/DET") + "2\tb\n"))
+    pairs = str(write(tmp_path / "bad.jsonl", minimal_pair("A.", "B.") + "{}\n"))
+    for arguments, message in (
+        (["pos", *tags, "--test", words], f"{words}, line 2: has 2 values"),
+        (["wsd", *senses, "--tests", "no"], "no/*.data.xml*: "),
+        (["similarity", "pairs.txt"], "pairs.txt: cannot be read"),
+        (["blimp", pairs], f"{pairs}, line 2: "),
+    ):
+        assert message in fails("probe", *arguments, "--model", "nowhere")

@@ -6,31 +6,32 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from closeness import assert_close
 from tasks.small_tasks import (
     FAST,
     Interrupting,
-    draw_nothing,
     weights,
     write_bilm,
     write_examples,
 )
 
-from elmokit.cli.task import TaskDisplay
+from elmokit import TrainedTask
 
 Elmo = Callable[..., tuple[int, str, str]]
+Fails = Callable[..., str]
 QUICK = FAST | {"training.epochs": 2}
 
 
 @pytest.fixture(autouse=True)
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    draw_nothing(monkeypatch)
 
 
 def command(name: str, folder: Path, **settings: Any) -> list[str]:
@@ -50,15 +51,6 @@ def toml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def fails(elmo: Elmo, *arguments: str) -> str:
-    """Run a command that must fail as a user can fix; give its one line."""
-    code, out, err = elmo(*arguments)
-    assert (code, out) == (1, "")
-    assert err.startswith("elmo: ")
-    assert err.count("\n") == 1
-    return err
-
-
 @pytest.fixture(scope="module")
 def spam(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a task that has learnt."""
@@ -66,11 +58,9 @@ def spam(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     from elmokit.tasks.trained import BilmReference
 
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        draw_nothing(monkeypatch)
-        folder = tmp_path_factory.mktemp("trained")
-        bilm = BilmReference(str(write_bilm(folder / "bilm")))
-        return train(folder, "spam", bilm=bilm).folder
+    folder = tmp_path_factory.mktemp("trained")
+    bilm = BilmReference(str(write_bilm(folder / "bilm")))
+    return train(folder, "spam", bilm=bilm).folder
 
 
 # Training
@@ -133,6 +123,25 @@ def test_flags_of_the_bilm_and_of_presets(elmo: Elmo, tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "bilm").is_dir()
 
 
+def test_the_learnt_mixes_are_files_that_embed_reads(elmo: Elmo, tmp_path: Path) -> None:
+    both = command("sst", tmp_path, **{"inputs.elmo": "both"})
+    assert elmo(*both, "--output", "task")[0] == 0
+    trained = TrainedTask.load("task").model.inputs
+    Path("text.txt").write_text("the boy sits .\n", encoding="utf-8")
+    for mix, name in zip(trained.mixes, ["mix.json", "mix-output.json"], strict=True):
+        output = name.replace("json", "npz")
+        embed = ["embed", "text.txt", "-o", output, "--model", "bilm", "--layers", "mix"]
+        assert elmo(*embed, f"task/{name}")[0] == 0
+        assert trained.elmo is not None
+        vectors, mask = trained.elmo([["the", "boy", "sits", "."]])
+        assert_close(np.load(output)["0"], mix(vectors, mask)[0].detach().numpy())
+
+
+def test_a_task_on_one_layer_has_no_mix_to_embed_with(elmo: Elmo, tmp_path: Path) -> None:
+    assert elmo(*command("spam", tmp_path), "--layers", "top", "--output", "task")[0] == 0
+    assert not (tmp_path / "task" / "mix.json").exists()
+
+
 def test_phrases_are_trained_on_where_asked(elmo: Elmo, tmp_path: Path) -> None:
     counts = []
     for flags in (["--phrases"], []):
@@ -175,8 +184,10 @@ def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
     arguments = [*command("spam", tmp_path, **{"network.dropout": 0.3}), "--quiet"]
     elmo(*arguments, "-o", "whole")
     with monkeypatch.context() as interrupted:
-        watcher = Interrupting(2, 2, lambda: signal.raise_signal(signal.SIGINT))
-        interrupted.setattr(TaskDisplay, "step", lambda self, report: watcher.step(report))
+        stop = Interrupting(2, 2, lambda: signal.raise_signal(signal.SIGINT))
+        interrupted.setattr(
+            sys.modules["elmokit.cli.task"], "Display", lambda quiet: nullcontext(stop)
+        )
         code, out, err = elmo(*arguments, "-o", "cut")
     assert (code, out) == (130, "")
     assert err.count("\n") == 1
@@ -189,10 +200,10 @@ def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
     assert all(bool((found[name] == expected[name]).all()) for name in expected)
 
 
-def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
+def test_a_run_is_replaced_only_by_force(elmo: Elmo, fails: Fails, tmp_path: Path) -> None:
     arguments = [*command("spam", tmp_path), "-o", "mine", "--quiet"]
     elmo(*arguments)
-    assert "already holds a run; continue with --resume" in fails(elmo, *arguments)
+    assert "already holds a run; continue with --resume" in fails(*arguments)
     assert elmo(*arguments, "--force")[0] == 0
 
 
@@ -201,7 +212,7 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
     [
         (["--no-elmo"], "give a file of static vectors (--static FILE)"),
         (["--no-elmo", "--finetune-bilm"], "finetune_bilm is true but elmo is 'none'"),
-        (["--seed", str(2**63)], "it must be below 2 to the 63rd"),
+        (["--seed", str(2**63)], "below 9223372036854775808"),
         (["--device", "meta"], "device 'meta' holds no numbers"),
         (["--set", "files.encoding=5"], "encoding is 5; give its name"),
         (["--model", "nowhere", "--test", "none.csv"], "none.csv: cannot be read"),
@@ -220,9 +231,9 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_work_is_one_line(
-    arguments: list[str], message: str, elmo: Elmo, tmp_path: Path
+    arguments: list[str], message: str, fails: Fails, tmp_path: Path
 ) -> None:
-    assert message in fails(elmo, *command("spam", tmp_path), "-o", "mine", *arguments, "--quiet")
+    assert message in fails(*command("spam", tmp_path), "-o", "mine", *arguments, "--quiet")
 
 
 @pytest.mark.parametrize(
@@ -235,21 +246,17 @@ def test_what_cannot_work_is_one_line(
     ],
 )
 def test_columns_that_a_tagged_file_does_not_have_are_one_line(
-    arguments: list[str], message: str, elmo: Elmo, tmp_path: Path
+    arguments: list[str], message: str, fails: Fails, tmp_path: Path
 ) -> None:
-    assert message in fails(elmo, *command("pos", tmp_path), "-o", "mine", *arguments, "--quiet")
+    assert message in fails(*command("pos", tmp_path), "-o", "mine", *arguments, "--quiet")
 
 
-def test_contradicting_flags_are_wrong_usage(elmo: Elmo, tmp_path: Path) -> None:
+def test_contradicting_flags_and_unknown_tasks_are_wrong_usage(elmo: Elmo, tmp_path: Path) -> None:
     code, _, err = elmo(*command("spam", tmp_path), "-o", "mine", "--no-elmo", "--elmo", "both")
     assert code == 2
     assert "contradict each other" in err
-
-
-def test_an_unknown_task_is_wrong_usage_that_names_the_others(elmo: Elmo) -> None:
     code, _, err = elmo("task", "train", "translation", "--train", "a", "-o", "b")
-    assert code == 2
-    assert "'spam', 'sst', 'ner', 'pos', 'nli'" in err
+    assert (code, "'spam', 'sst', 'ner', 'pos', 'nli'" in err) == (2, True)
 
 
 # Evaluating
@@ -263,23 +270,11 @@ def test_evaluation_prints_scores_class_by_class(elmo: Elmo, spam: Path, tmp_pat
     assert "right \\ predicted" in out
 
 
-def test_an_unknown_label_at_evaluation_is_one_line(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.csv").write_text("label,text\nneutral,we go\n")
-    message = fails(elmo, "task", "evaluate", str(spam), "other.csv")
-    assert message.startswith("elmo: other.csv, line 2: label 'neutral' is unknown")
-
-
-def test_a_folder_of_something_else_is_one_line(elmo: Elmo, tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_one_line(fails: Fails, tmp_path: Path) -> None:
     bilm = str(write_bilm(tmp_path / "bilm"))
     for folder in (bilm, str(tmp_path)):
-        message = fails(elmo, "task", "evaluate", folder, "a.csv")
+        message = fails("task", "evaluate", folder, "a.csv")
         assert "elmo task train" in message
-
-
-def test_another_model_is_refused(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
-    other = str(write_bilm(tmp_path / "other", seed=5))
-    message = fails(elmo, "task", "evaluate", str(spam), "a.csv", "--model", other)
-    assert "was trained with another biLM" in message
 
 
 # Predicting
@@ -304,19 +299,13 @@ def test_json_lines_keep_what_else_they_hold_and_go_to_a_file(
 ) -> None:
     lines = [{"id": n, "words": ["you", "$$$"], "label": "mine"} for n in range(3)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    code, out, _ = elmo("task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
+    code, out, err = elmo("task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl")
 
-    assert (code, out) == (0, "")
+    assert (code, out, err) == (0, "", "3 answers in out.jsonl\n")
     answers = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [0, 1, 2]
     assert {answer["label"] for answer in answers} == {"spam"}
     assert {answer["given_label"] for answer in answers} == {"mine"}
-
-
-def test_it_is_said_how_many_answers_are_where(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("we go\nwe see\n")
-    _, out, err = elmo("task", "predict", str(spam), "in.txt", "-o", "out.jsonl")
-    assert (out, err) == ("", "2 answers in out.jsonl\n")
 
 
 def test_a_table_is_asked_about_its_text_column(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
@@ -333,7 +322,9 @@ def test_a_table_is_asked_about_its_text_column(elmo: Elmo, spam: Path, tmp_path
 
 
 @pytest.mark.filterwarnings("default::elmokit.errors.ElmoWarning")
-def test_tables_are_asked_about_what_was_trained_on(elmo: Elmo, tmp_path: Path) -> None:
+def test_tables_are_asked_about_what_was_trained_on(
+    elmo: Elmo, fails: Fails, tmp_path: Path
+) -> None:
     rows = ["kind,text,body", *["spam,x,you $$$ 1000", "ham,x,we see MOTHER"] * 12]
     (tmp_path / "mine.txt").write_text("\n".join(rows))
     arguments = command("spam", tmp_path, **{"training.epochs": 12})
@@ -358,29 +349,29 @@ def test_tables_are_asked_about_what_was_trained_on(elmo: Elmo, tmp_path: Path) 
     (tmp_path / "trees.txt").write_text("(ham (ham we) (ham see))\n")
     evaluate = ["task", "evaluate", "mine", "trees.txt", "--format", "trees", "--json", "--quiet"]
     assert json.loads(elmo(*evaluate)[1])["total"] == 1
-    message = fails(elmo, *evaluate, "--text-column", "text")
+    message = fails(*evaluate, "--text-column", "text")
     assert "trees.txt: is read as 'trees', in which no column can be chosen" in message
 
 
 def test_a_file_of_answers_is_replaced_only_by_force(
-    elmo: Elmo, spam: Path, tmp_path: Path
+    elmo: Elmo, fails: Fails, spam: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "in.txt").write_text("we go\n")
     (tmp_path / "out.jsonl").write_text("precious")
     arguments = ["task", "predict", str(spam), "in.txt", "-o", "out.jsonl", "--quiet"]
-    assert "out.jsonl: is there already" in fails(elmo, *arguments)
+    assert "out.jsonl: is there already" in fails(*arguments)
     assert (tmp_path / "out.jsonl").read_text() == "precious"
     assert elmo(*arguments, "--force")[0] == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["text"] == "we go"
 
 
-def test_a_bad_line_leaves_no_file(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+def test_a_bad_line_leaves_no_file(fails: Fails, spam: Path, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 7}\n')
-    message = fails(elmo, "task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
+    message = fails("task", "predict", str(spam), "in.jsonl", "-o", "out.jsonl", "--quiet")
     assert "in.jsonl, line 2: is 7 (int); give a text, or a list of words" in message
     assert not (tmp_path / "out.jsonl").exists()
     (tmp_path / "in.jsonl").write_text('{"words": ["a", ""]}\n')
-    message = fails(elmo, "task", "predict", str(spam), "in.jsonl", "--quiet")
+    message = fails("task", "predict", str(spam), "in.jsonl", "--quiet")
     assert "in.jsonl, line 1: word 1, from 0, is blank (''); leave it out" in message
 
 
@@ -399,48 +390,20 @@ def test_a_stream_is_answered_before_its_last_line(spam: Path) -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.filterwarnings("ignore:unusual word")
-def test_half_a_pair_of_surrogates_is_answered_escaped(
-    elmo: Elmo, spam: Path, tmp_path: Path
+def test_a_file_of_tagged_words_is_no_text(
+    elmo: Elmo, fails: Fails, spam: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "in.jsonl").write_text('{"text": "a\\ud800 b"}\n{"text": "\\u00e9"}\n')
-    code, out, _ = elmo("task", "predict", str(spam), "in.jsonl")
-    assert code == 0
-    first, second = out.splitlines()
-    assert '"a\\ud800 b"' in first
-    assert '"\xe9"' in second
-
-
-def test_a_file_of_tagged_words_is_no_text(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
     (tmp_path / "in.conll").write_text("Jim B-PER\n")
-    message = fails(elmo, "task", "predict", str(spam), "in.conll")
+    message = fails("task", "predict", str(spam), "in.conll")
     assert "in.conll: is a file of labelled examples by its name" in message
     assert elmo("task", "predict", str(spam), "in.conll", "--format", "text")[0] == 0
 
 
 @pytest.mark.parametrize("line", ["-DOCSTART- -X- O O", "(3 (2 It) (4 works))"])
-def test_labelled_lines_are_no_text(line: str, elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+def test_labelled_lines_are_no_text(line: str, fails: Fails, spam: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text(f"\n{line}\n")
-    message = fails(elmo, "task", "predict", str(spam), "in.txt")
+    message = fails("task", "predict", str(spam), "in.txt")
     assert message.startswith("elmo: in.txt, line 2: is labelled")
 
 
 # Help
-
-
-@pytest.mark.parametrize("name", ["train", "evaluate", "predict"])
-def test_every_command_explains_itself_with_an_example(elmo: Elmo, name: str) -> None:
-    code, out, _ = elmo("task", name, "--help")
-    assert code == 0
-    assert f"elmo task {name} " in out.split("Options:")[0].split("Example", 1)[1]
-
-
-def test_help_does_not_load_torch() -> None:
-    program = (
-        "import sys; sys.argv = ['elmo', 'task', 'train', '--help']\n"
-        "from elmokit.cli import elmo\n"
-        "try: elmo.main()\n"
-        "except SystemExit: sys.exit('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert done.returncode == 0

@@ -2,23 +2,18 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_models import small_bilm
+from small_models import small_saved_model
 
 from elmokit.config import WordEncoderConfig
 from elmokit.errors import ConfigError, ElmoWarning, InputError
 from elmokit.formats.convert import convert_model, token_vectors
 from elmokit.formats.find import read_model
-from elmokit.formats.native import SavedModel, write_model
+from elmokit.formats.native import write_model
 from elmokit.text.vocabulary import Vocabulary
 
 
-def saved_model(**changes) -> SavedModel:
-    bilm = small_bilm(**changes)
-    return SavedModel(bilm.config, bilm.state_dict(), tokenizer="whitespace")
-
-
 def test_the_other_format_is_the_default_target(tmp_path):
-    write_model(tmp_path / "native", saved_model())
+    write_model(tmp_path / "native", small_saved_model())
     written = convert_model([tmp_path / "native"], tmp_path / "pair")
     assert [path.name for path in written] == ["options.json", "weights.hdf5"]
     convert_model([tmp_path / "pair"], tmp_path / "again", tokenizer="whitespace")
@@ -34,18 +29,18 @@ def test_a_misspelt_target_is_refused(tmp_path):
 
 def test_a_table_of_words_has_nothing_to_cache():
     with pytest.raises(InputError, match="its table is its vocabulary"):
-        token_vectors(saved_model(encoder=WordEncoderConfig(9)), Vocabulary(["a"]))
+        token_vectors(small_saved_model(encoder=WordEncoderConfig(9)), Vocabulary(["a"]))
 
 
 def test_a_cached_word_that_is_cut_is_reported_and_a_marker_is_not():
     with pytest.warns(ElmoWarning, match="longer than the model reads") as reported:
-        vectors = token_vectors(saved_model(), Vocabulary(["<S>", "</S>", "x" * 60]))
+        vectors = token_vectors(small_saved_model(), Vocabulary(["<S>", "</S>", "x" * 60]))
     assert len(reported) == 1
     assert vectors.shape == (3, 6)
 
 
 def test_words_are_written_without_their_counts_for_other_programs(tmp_path):
-    saved = saved_model(softmax_words=4)
+    saved = small_saved_model(softmax_words=4)
     words = Vocabulary(["<S>", "</S>", "<UNK>", "the"], [2, 2, 0, 9])
     write_model(tmp_path / "native", saved._replace(vocabulary=words))
     convert_model([tmp_path / "native"], tmp_path / "pair")
@@ -54,7 +49,7 @@ def test_words_are_written_without_their_counts_for_other_programs(tmp_path):
 
 
 def test_an_adaptive_softmax_is_left_out_with_a_remark(tmp_path):
-    write_model(tmp_path / "native", saved_model(softmax_words=9, softmax_cutoffs=(3,)))
+    write_model(tmp_path / "native", small_saved_model(softmax_words=9, softmax_cutoffs=(3,)))
     with pytest.warns(ElmoWarning, match="adaptive softmax has no place"):
         convert_model([tmp_path / "native"], tmp_path / "pair")
     assert read_model(tmp_path / "pair").config.softmax_words is None

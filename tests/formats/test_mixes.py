@@ -7,10 +7,9 @@ import pytest
 import torch
 from small_models import small_config
 
-from elmokit import ScalarMix
 from elmokit.errors import DiskError, FormatError, InputError
 from elmokit.formats.mixes import read_mix, write_mix
-from elmokit.model.scalar_mix import DirectionalMix
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 
 CONFIG = small_config()
 CONTENTS = {
@@ -58,23 +57,17 @@ def test_the_file_has_the_weights_before_the_softmax(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "elmokit-bilm"}, "format is 'elmokit-bilm'; it must be 'elmokit-mix'"),
-        ({"version": 2}, "version is 2; this elmokit reads version 1"),
-        ({"version": True}, "version is True"),
+        ({"format": "elmokit-bilm"}, "format is 'elmokit-bilm'; use one of 'elmokit-mix'"),
+        ({"version": 2}, "version is 2; use one of 1"),
         ({"layers": 2}, "layers is 2; it must be 3, as the model has"),
-        ({"layers": None}, "layers is None"),
         ({"weights": [1.0, 2.0]}, "weights is 2 numbers; it must be a list of 3"),
-        ({"weights": "high"}, r"weights is 'high' \(str\); it must be a list of 3"),
-        ({"weights": [1.0, 2.0, None]}, "weights has None"),
-        ({"weights": [1.0, 2.0, math.nan]}, "weights has nan"),
-        ({"weights": [1.0, 2.0, 10**400]}, "weights has 1000.*must be a number"),
-        ({"gamma": True}, "gamma has True"),
-        ({"gamma": None}, "gamma has None"),
-        ({"gamma": math.inf}, "gamma has inf"),
-        ({"layer_norm": "no"}, "layer_norm is 'no'; it must be true or false"),
-        ({"layer_norm": 0}, "layer_norm is 0"),
-        ({"Gamma": 1.0}, "unknown setting 'Gamma'; known: .*gamma"),
-        ({"join": "add"}, "has both join and layer_norm"),
+        ({"weights": [1.0, 2.0, math.nan]}, r"weights is \[1.0, 2.0, nan\]; it must be a list of"),
+        ({"weights": [1.0, 2.0, 10**400]}, "weights is .*it must be a list of numbers"),
+        ({"gamma": True}, "gamma is True; it must be a number"),
+        ({"layer_norm": "no"}, "layer_norm is 'no'; use true or false"),
+        ({"Gamma": 1.0}, "unknown setting 'Gamma'; did you mean 'gamma'"),
+        ({"join": "add"}, "must have one of join and layer_norm"),
+        ({"layer_norm": None, "join": "sum"}, "join is 'sum'; use one of 'concat', 'add'"),
     ],
 )
 def test_a_file_that_is_no_mix_is_refused(tmp_path, changes, message):
@@ -82,15 +75,6 @@ def test_a_file_that_is_no_mix_is_refused(tmp_path, changes, message):
     path.write_text(json.dumps(CONTENTS | changes))
     with pytest.raises(FormatError, match=rf"mix\.json: {message}"):
         read_mix(path, CONFIG)
-
-
-@pytest.mark.parametrize("join", ["sum", None, ["add"]])
-def test_directions_are_joined_in_one_of_two_ways(tmp_path, join):
-    contents = CONTENTS | {"weights": [1, 2, 3, 4, 5], "join": join}
-    del contents["layer_norm"]
-    (tmp_path / "mix.json").write_text(json.dumps(contents))
-    with pytest.raises(FormatError, match=r"join is .* it must be 'concat' or 'add'"):
-        read_mix(tmp_path / "mix.json", CONFIG)
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\x00"])
@@ -102,7 +86,7 @@ def test_a_file_that_is_no_object_is_refused(tmp_path, text):
 
 def test_a_mix_that_diverged_is_not_written(tmp_path):
     mix = ScalarMix(3, weights=[0.0, math.nan, 0.0])
-    with pytest.raises(InputError, match="weights that are no numbers"):
+    with pytest.raises(InputError, match="weights that are not numbers"):
         write_mix(mix, tmp_path / "mix.json")
     assert not (tmp_path / "mix.json").exists()
 

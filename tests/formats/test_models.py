@@ -3,24 +3,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_models import small_bilm
+from small_models import small_bilm, small_saved_model
 
 from elmokit.config import WordEncoderConfig
 from elmokit.errors import InputError
 from elmokit.formats.convert import write_pair
-from elmokit.formats.find import describe, read_model
-from elmokit.formats.native import SavedModel, write_model
+from elmokit.formats.find import read_model
+from elmokit.formats.native import describe, write_model
 from elmokit.text.vocabulary import Vocabulary, write_vocabulary
-
-
-def saved_model(**changes) -> SavedModel:
-    bilm = small_bilm(**changes)
-    return SavedModel(bilm.config, bilm.state_dict(), tokenizer="whitespace")
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Path:
-    write_pair(saved_model(), tmp_path / "pair", force=False)
+    write_pair(small_saved_model(), tmp_path / "pair", force=False)
     return tmp_path / "pair"
 
 
@@ -45,13 +40,13 @@ def test_published_files_are_read_with_the_treebank_s_words(pair):
 
 
 def test_a_model_folder_takes_no_other_words(tmp_path):
-    write_model(tmp_path / "native", saved_model())
+    write_model(tmp_path / "native", small_saved_model())
     with pytest.raises(InputError, match="has its own words"):
         read_model(tmp_path / "native", vocabulary=tmp_path / "words.txt")
 
 
 def test_markers_of_word_input_are_found_in_its_vocabulary(tmp_path):
-    write_pair(saved_model(encoder=WordEncoderConfig(4)), tmp_path / "pair", force=False)
+    write_pair(small_saved_model(encoder=WordEncoderConfig(4)), tmp_path / "pair", force=False)
     words = tmp_path / "words.txt"
     write_vocabulary(Vocabulary(["the", "<UNK>", "</S>", "<S>"]), words)
     encoder = read_model(tmp_path / "pair", vocabulary=words).config.encoder
@@ -62,13 +57,15 @@ def test_markers_of_word_input_are_found_in_its_vocabulary(tmp_path):
 
 
 def test_a_description_counts_what_training_has_chosen():
-    saved = saved_model()
+    saved = small_saved_model()
     padding_row = 4
     expected = sum(tensor.numel() for tensor in saved.weights.values()) - padding_row
     facts = describe(saved)
     assert facts["parameters"] == expected
     assert facts["input"].startswith("characters, 50 per word, 18 filters")
-    assert describe(saved_model(encoder=WordEncoderConfig(9)))["input"] == "words, a table of 9"
+    assert (
+        describe(small_saved_model(encoder=WordEncoderConfig(9)))["input"] == "words, a table of 9"
+    )
 
 
 def test_the_name_of_a_published_model_fetches_it(pair, monkeypatch):

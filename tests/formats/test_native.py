@@ -14,8 +14,14 @@ from torch import Tensor
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import FormatError, InputError
-from elmokit.formats.native import SavedModel, expected_shapes, is_native, read_model, write_model
-from elmokit.model.bilm import BiLM
+from elmokit.formats.native import (
+    SavedModel,
+    describe,
+    expected_shapes,
+    is_native,
+    read_model,
+    write_model,
+)
 from elmokit.text.vocabulary import Vocabulary
 
 CHARACTERS = ModelConfig(
@@ -80,25 +86,6 @@ def test_saved_model_loads_with_the_same_bits(tmp_path: Path, config: ModelConfi
 
     assert loaded._replace(weights={}) == saved._replace(weights={})
     assert_same_bits(loaded.weights, saved.weights)
-
-
-@pytest.mark.parametrize("config", [CHARACTERS, WORDS])
-def test_weights_of_a_model_are_exactly_those_expected(config: ModelConfig) -> None:
-    state_dict = BiLM(config).state_dict()
-
-    assert {name: tuple(value.shape) for name, value in state_dict.items()} == expected_shapes(
-        config
-    )
-
-
-def test_loaded_weights_fit_the_model(tmp_path: Path) -> None:
-    model = BiLM(CHARACTERS)
-    saved = saved_model()._replace(weights=model.state_dict())
-
-    loaded = read_model(written(tmp_path, saved))
-
-    BiLM(loaded.config).load_state_dict(loaded.weights)
-    assert_same_bits(loaded.weights, dict(model.state_dict()))
 
 
 def test_half_precision_takes_half_the_space_and_loads_as_float32(tmp_path: Path) -> None:
@@ -171,23 +158,14 @@ def test_vocabulary_and_card_are_optional(tmp_path: Path) -> None:
     assert loaded.card == ""
 
 
-def test_card_made_for_a_model_tells_its_shape_and_tokenizer(tmp_path: Path) -> None:
+def test_card_made_for_a_model_tells_what_it_is(tmp_path: Path) -> None:
     folder = written(tmp_path, saved_model()._replace(card=""))
 
     card = read_model(folder).card
 
-    parameters = sum(value.numel() for value in saved_model().weights.values())
-    parameters -= CHARACTERS.encoder.character_size  # type: ignore[union-attr]
-    assert f"| parameters | {parameters:,} |" in card
-    assert "| vectors | 3 layers of 16 numbers per word |" in card
-    assert "| tokenizer | words |" in card
+    for name, value in describe(saved_model()).items():
+        assert f"| {name} | {f'{value:,}' if type(value) is int else value} |" in card
     assert "Embedder.load(" in card
-
-
-def test_card_of_a_word_input_model_counts_its_words(tmp_path: Path) -> None:
-    folder = written(tmp_path, saved_model(WORDS)._replace(card=""))
-
-    assert "| input | 6 words" in read_model(folder).card
 
 
 def test_folder_that_holds_files_is_replaced_only_by_force(tmp_path: Path) -> None:
@@ -219,19 +197,11 @@ def test_native_folder_is_recognised_whole_or_damaged(tmp_path: Path) -> None:
     (folder / "weights.safetensors").unlink()
     assert is_native(folder)
 
-    (folder / "config.json").write_text("{}")
-    assert not is_native(folder)
-
-    (folder / "config.json").write_text("{")
-    assert not is_native(folder)
-
-
-def test_other_folders_and_files_are_not_native(tmp_path: Path) -> None:
-    (tmp_path / "options.json").write_text("{}")
-
-    assert not is_native(tmp_path)
-    assert not is_native(tmp_path / "options.json")
-    assert not is_native(tmp_path / "nowhere")
+    for contents in ("{}", "{"):
+        (folder / "config.json").write_text(contents)
+        assert not is_native(folder)
+    for other in (folder / "config.json", tmp_path, tmp_path / "nowhere"):
+        assert not is_native(other)
 
 
 def test_weights_that_do_not_fit_the_config_are_not_written(tmp_path: Path) -> None:
@@ -258,37 +228,30 @@ def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
         written(tmp_path, saved)
 
 
-def test_vocabulary_of_another_size_is_not_written(tmp_path: Path) -> None:
-    saved = saved_model()._replace(vocabulary=Vocabulary(["the", "cat"]))
-
-    with pytest.raises(InputError, match="vocabulary has 2 words but the model has 5"):
-        written(tmp_path, saved)
-
-
-def test_vocabulary_of_another_size_is_refused(tmp_path: Path) -> None:
+def test_vocabulary_of_another_size_is_neither_written_nor_read(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "vocabulary.txt").write_text("the\ncat\n")
 
     with pytest.raises(FormatError, match=r"vocabulary\.txt: the vocabulary has 2 words"):
         read_model(folder)
+    with pytest.raises(InputError, match="vocabulary has 2 words but the model has 5"):
+        write_model(folder, saved_model()._replace(vocabulary=Vocabulary(["the", "cat"])))
 
 
-def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"), "is damaged: its SHA-256"),
+        (lambda path: path.unlink(), "is missing"),
+    ],
+)
+def test_damaged_weights_are_refused(
+    tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
     folder = written(tmp_path)
-    path = folder / "weights.safetensors"
-    contents = bytearray(path.read_bytes())
-    contents[-1] ^= 1
-    path.write_bytes(contents)
+    damage(folder / "weights.safetensors")
 
-    with pytest.raises(FormatError, match=r"weights\.safetensors: is damaged: its SHA-256"):
-        read_model(folder)
-
-
-def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    (folder / "weights.safetensors").unlink()
-
-    with pytest.raises(FormatError, match=r"weights\.safetensors: is missing"):
+    with pytest.raises(FormatError, match=rf"weights\.safetensors: {message}"):
         read_model(folder)
 
 
@@ -304,9 +267,7 @@ def test_weights_of_another_model_are_refused_in_one_error(tmp_path: Path) -> No
     assert "does not fit config.json" in message
     assert "missing forward_lstm.layers.0.projection_weight" in message
     assert "forward_lstm.layers.0.input_weight is (32, 8) instead of (48, 8)" in message
-    assert "forward_lstm.layers.2.{bias, input_weight, recurrent_weight}" in message
-    assert "more are of another shape" in message
-    assert "\n" not in message
+    assert "; 17 more" in message
 
 
 def test_stored_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
@@ -342,16 +303,13 @@ def test_newer_version_asks_for_an_upgrade(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda values: values.update(format="other"), "format is 'other'"),
-        (lambda values: values.pop("format"), "format is None"),
         (lambda values: values.update(version="1"), "version is '1'"),
-        (lambda values: values.update(version=True), "version is True"),
-        (lambda values: values.pop("version"), "version is None"),
-        (lambda values: values.update(model=5), "model is 5; it must be an object"),
+        (lambda values: values.update(model=5), "model is 5; it must be a table"),
         (lambda values: values["model"].update(cell_size=-1), "cell_size is -1"),
         (lambda values: values["model"].update(cellsize=1), "did you mean 'cell_size'"),
         (lambda values: values["model"].pop("token_size"), "token_size"),
         (lambda values: values.pop("tokenizer"), "tokenizer is None; it must be a text"),
-        (lambda values: values.pop("weights"), "weights is None; it must be an object"),
+        (lambda values: values.pop("weights"), "weights is None; it must be a table"),
         (lambda values: values["weights"].pop("sha256"), "sha256 is None; it must be a text"),
     ],
 )
@@ -366,31 +324,6 @@ def test_wrong_setting_is_refused_with_its_name(
 
     assert str(caught.value).startswith(str(folder / "config.json"))
     assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("contents", "message"),
-    [
-        (b"", "is empty"),
-        (b"{", "line 1: is not valid JSON"),
-        (b"[1]", "holds a JSON list; it must hold an object"),
-        (b"\xff\xfe", "is not UTF-8 text"),
-        (b"[" * 100_000, "is not valid JSON"),
-        (b'{"version": ' + b"1" * 5000 + b"}", "is not valid JSON"),
-    ],
-)
-def test_config_that_is_no_json_object_is_refused(
-    tmp_path: Path, contents: bytes, message: str
-) -> None:
-    folder = written(tmp_path)
-    (folder / "config.json").write_bytes(contents)
-
-    with pytest.raises(FormatError) as caught:
-        read_model(folder)
-
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

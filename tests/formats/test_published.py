@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.errors import CutShortError, FetchError, InputError
+from elmokit.errors import CutShortError, FetchError, FormatError, InputError
 from elmokit.formats import find as published
 from elmokit.formats.find import PUBLISHED_MODELS, download, find_published
 from elmokit.io.fetch import cache_path
 
 REAL_HOSTS = published.HOSTS
+OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 NOBODY = "http://127.0.0.1:9/models"  # the discard port, where nothing listens
-SMALL = "2x1024_128_2048cnn_1xhighway"
+MEDIUM = "2x2048_256_2048cnn_1xhighway"
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -25,11 +26,11 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[str]:
-    """A host on this machine that has the small model."""
-    folder = tmp_path / "server" / SMALL
+    """A host on this machine that has the medium model."""
+    folder = tmp_path / "server" / MEDIUM
     folder.mkdir(parents=True)
-    (folder / f"elmo_{SMALL}_options.json").write_text("{}")
-    (folder / f"elmo_{SMALL}_weights.hdf5").write_bytes(b"weights")
+    (folder / f"elmo_{MEDIUM}_options.json").write_text("{}")
+    (folder / f"elmo_{MEDIUM}_weights.hdf5").write_bytes(b"weights")
     handler = partial(QuietHandler, directory=str(tmp_path / "server"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -40,8 +41,7 @@ def host(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(published, "HOSTS", (NOBODY, NOBODY + "/mirror"))
 
@@ -57,11 +57,11 @@ def test_addresses_are_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(published, "HOSTS", REAL_HOSTS)
     model = find_published("original-5.5b")
 
-    assert model.options[0] == (
+    assert model.urls(OPTIONS)[0] == (
         "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway_5.5B/"
         "elmo_2x4096_512_2048cnn_2xhighway_5.5B_options.json"
     )
-    assert model.weights[1] == (
+    assert model.urls(WEIGHTS)[1] == (
         "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/"
         "2x4096_512_2048cnn_2xhighway_5.5B/elmo_2x4096_512_2048cnn_2xhighway_5.5B_weights.hdf5"
     )
@@ -72,30 +72,32 @@ def test_large_model_answers_to_each_spelling(name: str) -> None:
     assert find_published(name).name == "original-5.5b"
 
 
-def test_misspelt_name_gets_the_nearest_and_all_names() -> None:
-    with pytest.raises(InputError, match=r"did you mean 'medium'\? there are: small, medium"):
-        find_published("meduim")
-
-
-def test_name_like_no_other_gets_all_names() -> None:
-    with pytest.raises(InputError, match=r"'bert'; there are: small, .*original-5\.5b"):
-        find_published("bert")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("meduim", r"did you mean 'medium'\? there are: small, medium"),
+        ("bert", r"'bert'; there are: small, .*original-5\.5b"),
+    ],
+)
+def test_unknown_name_gets_the_nearest_and_all_names(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find_published(name)
 
 
 def test_download_gives_both_files(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "HOSTS", (host,))
 
-    files = download("small")
+    options, weights = download("medium")
 
-    assert files.options.read_text() == "{}"
-    assert files.weights.read_bytes() == b"weights"
+    assert options.read_text() == "{}"
+    assert weights.read_bytes() == b"weights"
 
 
 def test_progress_follows_the_weights(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "HOSTS", (host,))
     calls: list[tuple[int, int | None]] = []
 
-    download("small", progress=lambda *call: calls.append(call))
+    download("medium", progress=lambda *call: calls.append(call))
 
     assert calls == [(0, 7), (7, 7)]
 
@@ -105,17 +107,27 @@ def test_second_address_is_tried_when_the_first_does_not_answer(
 ) -> None:
     monkeypatch.setattr(published, "HOSTS", (NOBODY, host))
 
-    assert download("small").weights.read_bytes() == b"weights"
+    assert download("medium")[1].read_bytes() == b"weights"
 
 
 def test_file_that_came_from_the_second_address_is_not_sought_again(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(published, "HOSTS", (NOBODY, host))
-    files = download("small")
-    monkeypatch.setattr(published, "local_path", None)
+    files = download("medium")
+    monkeypatch.setattr("elmokit.io.fetch._open", None)
 
-    assert download("small") == files
+    assert download("medium") == files
+
+
+def test_weights_whose_sum_is_known_are_compared_with_it() -> None:
+    model = find_published("small")
+    for url in (model.urls(OPTIONS)[0], model.urls(WEIGHTS)[0]):
+        cache_path(url).parent.mkdir(exist_ok=True)
+        cache_path(url).write_bytes(b"{}")
+
+    with pytest.raises(FormatError, match=f"_weights.hdf5: is not what .*{model.sha256}"):
+        download("small")
 
 
 def test_cut_connection_is_not_begun_anew_at_the_second_address(
@@ -129,39 +141,39 @@ def test_cut_connection_is_not_begun_anew_at_the_second_address(
 
     monkeypatch.setattr(published, "local_path", cut)
     with pytest.raises(CutShortError, match="run again"):
-        download("small")
+        download("medium")
 
     assert len(tried) == 1
 
 
 def test_offline_download_is_one_line_that_names_both_files() -> None:
-    model = find_published("small")
+    model = find_published("medium")
 
     with pytest.raises(FetchError) as error:
-        download("small")
+        download("medium")
 
     message = str(error.value)
-    assert "\n" not in message
-    for address in (model.options[0], model.weights[0]):
+    for address in (model.urls(OPTIONS)[0], model.urls(WEIGHTS)[0]):
         assert address in message
         assert str(cache_path(address)) in message
 
 
 def test_files_put_into_the_cache_by_hand_need_no_network() -> None:
-    model = find_published("small")
-    for address in (model.options[0], model.weights[0]):
-        cache_path(address).parent.mkdir(exist_ok=True)
-        cache_path(address).touch()
+    model = find_published("medium")
+    cached = tuple(cache_path(model.urls(file)[0]) for file in (OPTIONS, WEIGHTS))
+    for path in cached:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
 
-    assert download("small") == (cache_path(model.options[0]), cache_path(model.weights[0]))
+    assert download("medium") == cached
 
 
 def test_only_the_missing_file_is_named_when_weights_are_there() -> None:
-    model = find_published("small")
-    cache_path(model.weights[0]).parent.mkdir()
-    cache_path(model.weights[0]).touch()
+    model = find_published("medium")
+    cache_path(model.urls(WEIGHTS)[0]).parent.mkdir()
+    cache_path(model.urls(WEIGHTS)[0]).touch()
 
     with pytest.raises(FetchError) as error:
-        download("small")
+        download("medium")
 
-    assert model.weights[0] not in str(error.value)
+    assert model.urls(WEIGHTS)[0] not in str(error.value)

@@ -14,11 +14,10 @@ from closeness import assert_agree
 from small_models import small_embedder
 from torch.utils.data import DataLoader
 
-from elmokit import ScalarMix
 from elmokit.errors import InputError
 from elmokit.inference import lookup as cached_embedder
 from elmokit.inference.lookup import CachedEmbedder
-from elmokit.model.scalar_mix import DirectionalMix
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.vectors.files import write_vectors
 
 SENTENCES = [
@@ -131,21 +130,6 @@ def test_file_is_believed_before_its_reader(tmp_path: Path) -> None:
         CachedEmbedder(path, holds="top")
 
 
-@pytest.mark.parametrize("layer", [3, -1, True, "bottom"])
-def test_layer_that_no_file_has_is_refused(tmp_path: Path, layer: Any) -> None:
-    cached = CachedEmbedder(all_layers(tmp_path / "all.h5"))
-
-    with pytest.raises(InputError, match="use 'average', 'top', 'all', 0 to 2, or a mix"):
-        cached.embed(SENTENCES, layer)
-
-
-def test_mix_of_another_number_of_layers_is_refused(tmp_path: Path) -> None:
-    cached = CachedEmbedder(all_layers(tmp_path / "all.h5"))
-
-    with pytest.raises(InputError, match=r"the mix is of 2 layers, .* has 3"):
-        cached.embed(SENTENCES, ScalarMix(2))
-
-
 # Which sentence
 
 
@@ -156,7 +140,6 @@ def test_sentence_that_is_not_there_is_named(tmp_path: Path, suffix: str) -> Non
         cached.embed([["bank"], ["the", "river", "bank"]])
 
     assert "elmo embed" in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_sentences_that_share_a_hash_are_told_apart(
@@ -195,18 +178,11 @@ def test_streams_give_what_lists_give(tmp_path: Path) -> None:
     assert_equal(list(cached.embed_stream(SENTENCES, "all")), cached.embed_layers(SENTENCES))
 
 
-@pytest.mark.parametrize("name", ["encode", "tokenize", "split"])
-def test_raw_text_needs_a_model_and_that_is_one_line(tmp_path: Path, name: str) -> None:
-    cached = CachedEmbedder(all_layers(tmp_path / "a.h5"))
-    with pytest.raises(InputError, match=rf"Embedder\.load\(\); elmo\.{name}") as caught:
-        getattr(cached, name)(["A bank."])
-    assert "\n" not in str(caught.value)
-
-
 def test_what_only_a_model_has_is_told_to_be_missing(tmp_path: Path) -> None:
     cached: Any = CachedEmbedder(all_layers(tmp_path / "a.h5"))
-    with pytest.raises(AttributeError, match="'bilm': it looks vectors up in a file"):
-        _ = cached.bilm
+    for name in ("bilm", "encode", "tokenize", "split"):
+        with pytest.raises(AttributeError, match=f"'{name}': it .* take an Embedder for that"):
+            getattr(cached, name)
     assert not hasattr(cached, "state")
 
 
@@ -215,16 +191,6 @@ def test_last_of_equal_sentences_is_found(tmp_path: Path, suffix: str) -> None:
     write_vectors(path, ((["a", "b"], np.full((2, 3), n)) for n in range(5)))
 
     assert (CachedEmbedder(path, holds="average").embed([["a", "b"]])[0] == 4).all()
-
-
-def test_text_in_place_of_sentences_is_refused_as_the_embedder_does(tmp_path: Path) -> None:
-    cached = CachedEmbedder(all_layers(tmp_path / "all.h5"))
-
-    for call in (cached.embed, cached.embed_layers):
-        with pytest.raises(InputError, match="expected a list of sentences"):
-            call("The river bank")  # type: ignore[operator]
-        with pytest.raises(InputError, match="sentence 0 is"):
-            call(["The river bank"])  # type: ignore[operator]
 
 
 # Which file

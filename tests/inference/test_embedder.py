@@ -1,34 +1,34 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import pickle
 
 import numpy as np
 import pytest
 import torch
 from closeness import assert_agree, assert_close
-from small_models import small_bilm, small_embedder
+from small_models import COUNTED, small_bilm, small_embedder, write_language_model
 
-from elmokit import Embedder, ScalarMix
+from elmokit import Embedder, LanguageModel
 from elmokit.config import WordEncoderConfig
 from elmokit.errors import ConfigError, ElmoWarning, InputError
+from elmokit.formats.convert import convert_model
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.model.scalar_mix import DirectionalMix
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.text.vocabulary import Vocabulary
 
 SENTENCES = [["The", "river", "bank", "."], ["A", "bank"], [], ["은행", "🏦", "naïve"]]
 
 
-def test_each_sentence_is_an_array_of_its_words():
-    vectors = small_embedder().embed(SENTENCES)
+def test_each_sentence_is_an_array_of_its_words_in_each_layer():
+    embedder = small_embedder()
+    vectors, layers = embedder.embed(SENTENCES), embedder.embed_layers(SENTENCES)
     assert [array.shape for array in vectors] == [(4, 12), (2, 12), (0, 12), (3, 12)]
     assert all(array.dtype == np.float32 for array in vectors)
-
-
-def test_layers_are_the_token_layer_and_each_lstm_layer():
-    vectors = small_embedder().embed_layers(SENTENCES)
-    assert [array.shape for array in vectors] == [(3, 4, 12), (3, 2, 12), (3, 0, 12), (3, 3, 12)]
-    np.testing.assert_array_equal(vectors[0][0, :, :6], vectors[0][0, :, 6:])
+    assert [array.shape for array in layers] == [(3, 4, 12), (3, 2, 12), (3, 0, 12), (3, 3, 12)]
+    np.testing.assert_array_equal(layers[0][0, :, :6], layers[0][0, :, 6:])
 
 
 def test_a_layer_can_be_chosen():
@@ -73,13 +73,6 @@ def test_a_stream_gives_what_a_list_gives_without_reading_ahead(monkeypatch):
     assert_agree(embedder.embed_stream(SENTENCES, "all"), embedder.embed_layers(SENTENCES))
 
 
-def test_batches_do_not_change_the_result(monkeypatch):
-    embedder = small_embedder()
-    expected = embedder.embed(SENTENCES * 5)
-    monkeypatch.setattr("elmokit.inference.embedder.SENTENCES_PER_BATCH", 2)
-    assert_agree(embedder.embed(SENTENCES * 5), expected)
-
-
 def test_an_empty_list_gives_an_empty_list():
     for state in ("zero", "carry", "warm"):
         embedder = small_embedder(state=state)
@@ -116,17 +109,6 @@ def test_one_text_instead_of_a_list_shows_the_right_call():
         small_embedder().tokenize(3)
 
 
-@pytest.mark.parametrize("call", ["embed", "embed_layers"])
-def test_a_plain_string_is_refused(call):
-    with pytest.raises(InputError, match="expected a list of sentences"):
-        getattr(small_embedder(), call)("The river bank")
-
-
-def test_a_plain_string_as_a_stream_is_refused():
-    with pytest.raises(InputError, match="expected a list of sentences"):
-        list(small_embedder().embed_stream("The river bank"))
-
-
 def test_carried_state_continues_and_can_be_reset():
     embedder = small_embedder(state="carry")
     first = embedder.embed(SENTENCES)
@@ -134,20 +116,6 @@ def test_carried_state_continues_and_can_be_reset():
     assert np.abs(first[0] - second[0]).max() > 1e-3
     embedder.reset_state()
     assert_agree(embedder.embed(SENTENCES), first)
-
-
-def test_a_warm_sentence_is_the_second_reading_of_itself():
-    carry = small_embedder(state="carry")
-    for sentence in (SENTENCES[0], SENTENCES[3]):
-        carry.reset_state()
-        carry.embed([sentence])
-        assert_agree(small_embedder(state="warm").embed([sentence]), carry.embed([sentence]))
-
-
-def test_warm_sentences_do_not_depend_on_their_batch():
-    embedder = small_embedder(state="warm", warm_runs=3)
-    alone = [embedder.embed([sentence])[0] for sentence in SENTENCES]
-    assert_agree(embedder.embed(SENTENCES), alone)
 
 
 def test_training_the_encoder_empties_the_word_cache():
@@ -164,7 +132,7 @@ def test_unusual_words_are_accepted_reported_and_counted():
     with pytest.warns(ElmoWarning, match="longer than the model reads"):
         vectors = embedder.embed([["x" * 60, "ok", "x" * 60]])
     assert vectors[0].shape == (3, 12)
-    assert embedder.unusual_words == {"cut": 2}
+    assert embedder.unusual.counts == {"cut": 2}
 
 
 def test_word_input_needs_and_uses_a_vocabulary():
@@ -191,6 +159,20 @@ def test_a_folder_records_its_tokenizer(tmp_path):
     assert_agree(embedder.embed(SENTENCES), small_embedder().embed(SENTENCES))
     other = Embedder.load(tmp_path / "model", tokenizer="whitespace")
     assert other.tokenize("It's here.") == ["It's", "here."]
+
+
+@pytest.mark.parametrize("target", ["native", "allennlp"])
+def test_the_softmax_is_not_read_unless_it_is_asked_for(tmp_path, target):
+    convert_model([write_language_model(tmp_path / "model")], tmp_path / target, target=target)
+    names = [tmp_path / target]
+    lean, complete = Embedder.load(*names), Embedder.load(*names, softmax=True)
+    assert lean.bilm.softmax is None
+    assert lean.vocabulary is None
+    assert complete.bilm.softmax is not None
+    assert (lean.config, lean.fingerprint()) == (complete.config, complete.fingerprint())
+    assert_agree(lean.embed(SENTENCES), complete.embed(SENTENCES))
+    with pytest.raises(InputError, match="has no softmax"):
+        LanguageModel(lean.bilm, COUNTED)
 
 
 def test_an_embedder_says_what_it_is():
@@ -233,10 +215,12 @@ def test_a_copy_or_an_unpickled_embedder_gives_the_same_vectors():
 def test_a_device_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="device 'cuda:99' cannot be used"):
         small_embedder(device="cuda:99")
+    with pytest.raises(InputError, match="holds no numbers"):
+        small_embedder(device="meta")
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-@pytest.mark.parametrize("sentences", [None, 5, iter([["a"]])])
+@pytest.mark.parametrize("sentences", [None, 5, iter([["a"]]), "The river bank"])
 def test_what_is_no_list_is_refused_in_every_state(state, sentences):
     with pytest.raises(InputError, match="expected a list of sentences"):
         small_embedder(state=state).embed(sentences)
@@ -246,8 +230,9 @@ def test_a_stream_names_a_bad_sentence_by_its_number_in_the_stream(monkeypatch):
     monkeypatch.setattr("elmokit.inference.embedder.TOKENS_PER_WINDOW", 2)
     with pytest.raises(InputError, match="sentence 3 is 7"):
         list(small_embedder().embed_stream([["a", "b"], ["c", "d"], ["e"], 7]))
-    with pytest.raises(InputError, match="expected a list of sentences, got 5"):
-        list(small_embedder().embed_stream(5))
+    for other in (5, "The river bank"):
+        with pytest.raises(InputError, match="expected a list of sentences, got"):
+            list(small_embedder().embed_stream(other))
 
 
 def test_texts_that_are_no_list_are_refused():
@@ -271,3 +256,24 @@ def test_markers_of_a_word_input_vocabulary_must_be_where_the_model_has_them():
     for words in (["</S>", "<S>", "<UNK>", "a"], ["a", "b", "c", "<UNK>"]):
         with pytest.raises(InputError, match="does not have '<S>' as word 0"):
             Embedder(bilm, vocabulary=Vocabulary(words))
+
+
+def test_a_fingerprint_is_of_the_config_the_names_and_the_values():
+    bilm = small_bilm(softmax_words=7)
+    expected = hashlib.sha256(json.dumps(bilm.config.to_dict(), sort_keys=True).encode())
+    for name, value in sorted(bilm.state_dict().items()):
+        if "softmax" not in name:
+            expected.update(name.encode() + value.numpy().tobytes())
+    assert Embedder(bilm).fingerprint() == expected.hexdigest()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_weights_of_another_type_have_a_fingerprint_of_their_own(dtype):
+    embedder = small_embedder()
+    before = embedder.fingerprint()
+    embedder.bilm.to(dtype)
+    other = embedder.fingerprint()
+    assert other != before
+    with torch.no_grad():
+        embedder.bilm.forward_lstm.layers[1].bias[3] += 1
+    assert embedder.fingerprint() not in (before, other)

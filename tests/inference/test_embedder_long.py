@@ -10,16 +10,15 @@ import torch
 from closeness import assert_agree
 from small_models import small_embedder
 
-from elmokit import ScalarMix
 from elmokit.config import ModelConfig
-from elmokit.errors import ConfigError, InputError
+from elmokit.errors import ConfigError
 from elmokit.inference.embedder import LONGEST_WHOLE
 from elmokit.inference.layers import (
     WORDS_PER_PIECE,
     LayerChoice,
     many_pieces,
 )
-from elmokit.model.scalar_mix import DirectionalMix
+from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 
 WHOLE = 10**6
 POOLS = ("none", "mean", "max")
@@ -129,11 +128,6 @@ def test_a_mix_that_needs_the_whole_sentence_gets_it(monkeypatch, mix):
     assert read == [("forward", "backward")]
 
 
-def test_a_limit_that_is_no_number_of_words_is_refused():
-    with pytest.raises(ConfigError, match="longest is 0"):
-        small_embedder().embed_as(SENTENCES, LayerChoice("all", 3), longest=0)
-
-
 def test_an_unknown_way_to_pool_is_refused():
     with pytest.raises(ConfigError, match="pool is 'sum'"):
         LayerChoice("all", 3, "sum")
@@ -199,7 +193,7 @@ def test_unusual_words_of_a_halved_batch_are_counted_once(monkeypatch):
     without_memory_for(1, monkeypatch, embedder)
     with pytest.warns(match="unusual word"):
         embedder.embed([["a"], ["b", ""]])
-    assert embedder.unusual_words == {"empty": 1}
+    assert embedder.unusual.counts == {"empty": 1}
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
@@ -224,48 +218,3 @@ def test_other_errors_are_not_tried_again(monkeypatch):
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         embedder.embed(SENTENCES)
     assert embedder.memory_retries == 0
-
-
-def test_a_carried_state_goes_through_a_file_to_another_embedder(tmp_path):
-    embedder = small_embedder(state="carry")
-    assert embedder.carried_state() is None
-    embedder.embed(SENTENCES)
-    np.savez(tmp_path / "state.npz", **embedder.carried_state())
-    other = small_embedder(state="carry")
-    with np.load(tmp_path / "state.npz") as arrays:
-        other.restore_state(dict(arrays))
-    for one, another in zip(embedder.embed(SENTENCES), other.embed(SENTENCES), strict=True):
-        np.testing.assert_array_equal(one, another)
-
-
-def test_a_kept_state_stays_as_it_was():
-    embedder = small_embedder(state="carry")
-    embedder.embed(SENTENCES)
-    kept = embedder.carried_state()
-    second = embedder.embed(SENTENCES)
-    embedder.restore_state(kept)
-    assert_same(embedder.embed(SENTENCES), second)
-    embedder.restore_state(None)
-    assert embedder.carried_state() is None
-
-
-def test_a_state_of_another_model_is_refused():
-    embedder = small_embedder(state="carry")
-    embedder.embed(SENTENCES)
-    state = embedder.carried_state()
-    with pytest.raises(InputError, match=r"forward_cells of .* has shape \(2, 8, 9\), .*2, 8, 10"):
-        embedder.restore_state(state | {"forward_cells": state["forward_cells"][..., 1:]})
-    del state["backward_outputs"]
-    with pytest.raises(InputError, match=r"backward_outputs of the state .* has shape None"):
-        embedder.restore_state(state)
-    with pytest.raises(InputError, match="is not one that carried_state gave"):
-        embedder.restore_state({})
-
-
-def test_the_hit_rate_is_the_share_of_words_that_were_remembered():
-    embedder = small_embedder()
-    assert embedder.cache_hit_rate == 0
-    embedder.embed([["a", "b"]])
-    assert embedder.cache_hit_rate == 0
-    embedder.embed([["a", "c"]])
-    assert embedder.cache_hit_rate == pytest.approx(3 / 8)  # a and the markers, of 4 and 4

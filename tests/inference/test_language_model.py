@@ -12,14 +12,14 @@ import torch
 from closeness import CLEARLY, assert_agree, assert_close, distance
 from oracle import Oracle, run_stack
 from random_models import random_options, random_weights, write_files
-from small_language_models import (
+from small_models import (
     COUNTED,
     COUNTS,
     WORDS,
+    small_bilm,
     small_language_model,
     write_language_model,
 )
-from small_models import small_bilm
 
 from elmokit.config import WordEncoderConfig
 from elmokit.errors import ConfigError, ElmoError, ElmoWarning, InputError
@@ -98,27 +98,18 @@ def both(request, tmp_path: Path) -> tuple[LanguageModel, Oracle]:
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_scores_are_those_of_the_oracle(both, state, monkeypatch):
+def test_scores_and_perplexity_are_those_of_the_oracle(both, state, monkeypatch):
     monkeypatch.setattr(module, "TOKENS_PER_WINDOW", {"zero": 9, "carry": 9})
     model, oracle = both
-    scores = model.score(SENTENCES, state)
     expected = oracle_values(oracle, SENTENCES, carry=state == "carry")
-    for score, (forward, backward) in zip(scores, expected, strict=True):
+    for score, (forward, backward) in zip(model.score(SENTENCES, state), expected, strict=True):
         assert_agree(numbers(score), (forward, backward))
         assert_close(score.total_forward, forward.sum())
         assert_close(score.total_backward, backward.sum())
         assert score.total == pytest.approx(score.total_forward + score.total_backward)
-
-
-@pytest.mark.parametrize("state", ["zero", "carry"])
-def test_perplexity_is_that_of_the_oracle(both, state):
-    model, oracle = both
     found = model.perplexity(SENTENCES, state)
-    expected = oracle_values(oracle, SENTENCES, carry=state == "carry")
-    forward = -np.concatenate([pair[0] for pair in expected]).mean()
-    backward = -np.concatenate([pair[1] for pair in expected]).mean()
-    assert_close(math.log(found.forward), forward)
-    assert_close(math.log(found.backward), backward)
+    assert_close(math.log(found.forward), -np.concatenate([pair[0] for pair in expected]).mean())
+    assert_close(math.log(found.backward), -np.concatenate([pair[1] for pair in expected]).mean())
     assert found.mean == pytest.approx(math.sqrt(found.forward * found.backward))
     assert (found.targets, found.words, found.unknown, found.state) == (27, 22, 2, state)
 
@@ -149,9 +140,6 @@ def test_a_sentence_without_words_has_the_values_of_its_markers():
     assert len(score.forward) == len(score.backward) == len(score.unknown) == 0
     assert score.total == pytest.approx(score.forward_end + score.backward_end)
     assert score.forward_end < 0 > score.backward_end
-
-
-def test_no_sentences_have_no_scores():
     assert small_language_model().score([]) == []
 
 
@@ -163,14 +151,6 @@ def test_neither_batch_mates_nor_windows_matter(monkeypatch):
     monkeypatch.setattr(module, "TOKENS_PER_WINDOW", {"zero": 8})
     monkeypatch.setattr(module, "SENTENCES_PER_BATCH", 2)
     assert_same_scores(model.score(SENTENCES), apart)
-
-
-def test_carry_remembers_the_sentence_before_in_both_directions():
-    model = small_language_model()
-    zero, carried = model.score(SENTENCES), model.score(SENTENCES, "carry")
-    assert_same_scores(zero[:1], carried[:1])
-    assert distance([carried[2].forward], [zero[2].forward]) > CLEARLY
-    assert distance([carried[2].backward], [zero[2].backward]) > CLEARLY
 
 
 def test_reversed_sentences_in_swapped_stacks_swap_the_directions():
@@ -209,9 +189,11 @@ def test_anything_but_lists_of_words_is_refused(sentences):
             getattr(small_language_model(), method)(sentences)
 
 
-def test_an_unknown_state_is_refused_before_anything_is_read():
+def test_an_unknown_state_and_no_sentences_are_errors():
     with pytest.raises(ConfigError, match="state is 'warm'; use one of 'zero', 'carry'"):
         small_language_model().perplexity(iter(()), "warm")
+    with pytest.raises(InputError, match="no sentences"):
+        small_language_model().perplexity([])
 
 
 def test_a_vocabulary_without_the_unknown_word_cannot_score_one():
@@ -253,11 +235,6 @@ def test_perplexity_reads_no_further_ahead_than_a_window(monkeypatch):
     assert max(ahead) < 2
 
 
-def test_perplexity_of_nothing_is_refused():
-    with pytest.raises(InputError, match="no sentences"):
-        small_language_model().perplexity([])
-
-
 def test_perplexity_beyond_every_number_is_infinite():
     model = small_language_model()
     with torch.no_grad():
@@ -284,30 +261,22 @@ def test_a_model_in_training_is_measured_as_it_is_and_stays_in_training():
 # Next and previous words
 
 
-def test_next_words_are_those_that_score_highest():
-    model = small_language_model()
-    context = ["the", "zebra", "sat"]
-    found = dict(model.next_words(context, top=100))
-    assert set(found) == {*WORDS} - {"<S>", "<UNK>"}
-    scores = model.score([[*context, word] for word in WORDS[3:]])
-    (whole,) = model.score([context])
-    assert_close(
-        [math.log(found[word]) for word in (*WORDS[3:], "</S>")],
-        [*(score.forward[-1] for score in scores), whole.forward_end],
-    )
-
-
-def test_previous_words_are_those_that_score_highest():
-    model = small_language_model()
-    context = ["sat", "zebra", "."]
-    found = dict(model.previous_words(context, top=100))
-    assert set(found) == {*WORDS} - {"</S>", "<UNK>"}
-    scores = model.score([[word, *context] for word in WORDS[3:]])
-    (whole,) = model.score([context])
-    assert_close(
-        [math.log(found[word]) for word in (*WORDS[3:], "<S>")],
-        [*(score.backward[0] for score in scores), whole.backward_end],
-    )
+@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize("cutoffs", [(), (5, 8)])
+def test_next_and_previous_words_are_those_that_score_highest(forward, cutoffs):
+    model = small_language_model(softmax_cutoffs=cutoffs, softmax_division=2)
+    context, closing = ["the", "zebra", "sat"], "</S>" if forward else "<S>"
+    likeliest = model.next_words if forward else model.previous_words
+    found = dict(likeliest(context, top=100))
+    assert set(found) == {*WORDS[3:], closing}
+    assert likeliest(context, top=4) == sorted(found.items(), key=lambda one: -one[1])[:4]
+    (alone,) = model.score([context])
+    if forward:
+        scores = [one.forward[-1] for one in model.score([[*context, w] for w in WORDS[3:]])]
+    else:
+        scores = [one.backward[0] for one in model.score([[w, *context] for w in WORDS[3:]])]
+    end = alone.forward_end if forward else alone.backward_end
+    assert_close([math.log(found[word]) for word in (*WORDS[3:], closing)], [*scores, end])
 
 
 @pytest.mark.parametrize("cutoffs", [(), (5, 8)])
@@ -319,23 +288,6 @@ def test_probabilities_of_all_words_add_up_to_1(cutoffs):
     left_out = math.exp(unknown.forward[1]) + math.exp(values[0])
     offered = sum(word.probability for word in model.next_words(["the"], top=100))
     assert_close(offered + left_out, 1)
-
-
-def test_an_adaptive_softmax_scores_every_word_as_it_predicts_it():
-    model = small_language_model(softmax_cutoffs=(5, 8), softmax_division=2)
-    odds = dict(model.next_words(["the"], top=100))
-    scores = model.score([["the", word] for word in WORDS[3:]])
-    assert_close(
-        [score.forward[1] for score in scores], [math.log(odds[word]) for word in WORDS[3:]]
-    )
-
-
-def test_the_likeliest_words_come_first_and_no_more_than_asked_for():
-    model = small_language_model()
-    odds = [word.probability for word in model.next_words(["the"], top=4)]
-    assert odds == sorted(odds, reverse=True)
-    assert len(odds) == 4
-    assert odds == [word.probability for word in model.next_words(["the"], top=100)][:4]
 
 
 # Missing words
@@ -447,11 +399,6 @@ def test_greedy_sampling_takes_the_likeliest_word_each_time(seed):
         words.append(word)
     assert model.sample(["the"], words=8, temperature=0) == words[1:]
     assert model.sample(["the"], words=8, top=1, seed=3) == words[1:]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_sampling_backward_goes_from_the_last_word_to_the_first(seed):
-    model = small_language_model(seed=seed)
     words = ["."]
     while len(words) < 9 and (word := model.previous_words(words, top=1)[0].word) != "<S>":
         words.insert(0, word)
@@ -469,17 +416,6 @@ def test_a_seed_repeats_what_was_drawn_and_leaves_other_random_numbers_alone():
     assert (torch.rand(1), np.random.rand()) == expected
     assert drawn[:3] == drawn[3:]
     assert drawn[0] != drawn[1]
-
-
-def test_a_lower_temperature_draws_likelier_words():
-    model = small_language_model()
-    likeliest = model.next_words(["the"], top=1)[0].word
-
-    def share(temperature):
-        draws = [model.sample(["the"], 1, temperature, seed) for seed in range(60)]
-        return draws.count([likeliest]) / 60
-
-    assert share(0.2) > 0.8 > 0.4 > share(10.0)
 
 
 def test_sampling_ends_with_the_sentence_and_draws_words_only():
@@ -526,7 +462,7 @@ def test_a_model_folder_is_loaded_with_its_words_and_tokenizer(tmp_path):
     ("changes", "vocabulary", "message"),
     [
         ({}, COUNTED, "has no softmax.*use a model folder"),
-        ({"softmax_words": 12}, None, "12 words but nobody says which"),
+        ({"softmax_words": 12}, None, "12 words but does not say which"),
         ({"softmax_words": 13}, COUNTED, "vocabulary has 12 words, the model's softmax 13"),
         ({"softmax_words": 2}, Vocabulary(["<S>", "a"]), "no </S>"),
         (
@@ -537,9 +473,8 @@ def test_a_model_folder_is_loaded_with_its_words_and_tokenizer(tmp_path):
     ],
 )
 def test_a_model_that_cannot_predict_its_words_is_refused(changes, vocabulary, message):
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(InputError, match=message):
         LanguageModel(small_bilm(**changes), vocabulary)
-    assert "\n" not in str(refused.value)
 
 
 def test_weights_that_are_no_numbers_are_noticed():
@@ -548,11 +483,6 @@ def test_weights_that_are_no_numbers_are_noticed():
         model.bilm.softmax.bias[0] = math.nan
     with pytest.raises(InputError, match="NaN"):
         model.next_words(["the"])
-
-
-def test_a_device_that_is_not_there_is_refused():
-    with pytest.raises(InputError, match="cannot be used"):
-        LanguageModel(small_bilm(softmax_words=12), COUNTED, device="nowhere")
 
 
 def test_anything_but_text_cannot_be_split():

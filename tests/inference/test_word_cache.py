@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from elmokit.errors import ConfigError
-from elmokit.inference.token_vectors import KnownWords, Mark, WordCache
+from elmokit.inference.token_vectors import KnownWords, WordCache
 
 
-def counting_cache(capacity: int) -> tuple[WordCache, list[str]]:
+def counting_cache(capacity: int, version=lambda: 0) -> tuple[WordCache, list[str]]:
     encoded: list[str] = []
 
     def encode(words):
         encoded.extend(words)
         return torch.tensor([[float(len(word)), float(ord(word[0]))] for word in words])
 
-    return WordCache(encode, capacity), encoded
+    return WordCache(encode, capacity, version), encoded
 
 
 def expected(words: list[str]) -> torch.Tensor:
@@ -47,11 +47,11 @@ def test_more_words_than_it_holds_are_computed_without_it(capacity):
     assert encoded == ["a", "bb", "c"]
 
 
-def test_a_cleared_cache_computes_again():
-    cache, encoded = counting_cache(5)
-    cache.vectors(["a"])
-    cache.clear()
-    cache.vectors(["a"])
+def test_another_version_of_the_encoder_computes_again():
+    versions = [1, 1, 2, 2]
+    cache, encoded = counting_cache(5, lambda: versions.pop(0))
+    for _ in range(3):
+        cache.vectors(["a"])
     assert encoded == ["a", "a"]
 
 
@@ -71,12 +71,12 @@ def test_every_word_that_is_encoded_counts_as_a_miss():
 
 
 def test_words_learnt_after_a_mark_are_handed_on_to_the_bit() -> None:
-    cache, other = WordCache(encode_for_test, 10), WordCache(fail_to_encode, 10)
+    cache, other = WordCache(encode_for_test, 10, bool), WordCache(fail_to_encode, 10, bool)
     cache.vectors(["a", "b"])
     mark = cache.mark()
     assert cache.learnt_since(mark).words == []
     cache.vectors(["b", "c", "d"])
-    first, later = cache.learnt_since(Mark(mark.restarts, 0)), cache.learnt_since(mark)
+    first, later = cache.learnt_since((mark[0], 0)), cache.learnt_since(mark)
     assert (first.words, later.words) == (["a", "b", "c", "d"], ["c", "d"])
     assert not later.afresh
     other.learn(first, torch.device("cpu"))
@@ -84,18 +84,26 @@ def test_words_learnt_after_a_mark_are_handed_on_to_the_bit() -> None:
 
 
 def test_what_was_forgotten_is_not_handed_on() -> None:
-    cache = WordCache(encode_for_test, 3)
+    cache = WordCache(encode_for_test, 3, bool)
     cache.vectors(["a", "b"])
     mark = cache.mark()
     cache.vectors(["c", "d"])  # full: it starts afresh
     learnt = cache.learnt_since(mark)
     assert learnt.afresh
     assert learnt.words == ["c", "d"]
-    other = WordCache(fail_to_encode, 3)
+    other = WordCache(fail_to_encode, 3, bool)
     other.learn(KnownWords(["x"], np.ones((1, 2), dtype=np.float32)), torch.device("cpu"))
     other.learn(learnt, torch.device("cpu"))
-    assert other.mark().words == 2
+    assert other.mark()[1] == 2
     assert torch.equal(other.vectors(["c"]), cache.vectors(["c"]))
+
+
+def test_words_can_be_learnt_after_others_were_computed() -> None:
+    cache = WordCache(encode_for_test, 3, bool)
+    with torch.inference_mode():
+        cache.vectors(["a"])
+    cache.learn(KnownWords(["x"], np.ones((1, 2), dtype=np.float32)), torch.device("cpu"))
+    assert torch.equal(cache.vectors(["x"]), torch.ones(1, 2))
 
 
 def encode_for_test(words: Sequence[str]) -> Tensor:

@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import files_in, write
 
-from elmokit.errors import ElmoError, FormatError, InputError
+from elmokit.errors import FormatError, InputError
 from elmokit.io import files
 from elmokit.io.files import (
     DiskError,
-    check_sha256,
     claim,
-    one_at_a_time,
+    read_object,
     sha256_of,
     write_atomically,
     write_folder_atomically,
@@ -32,42 +32,17 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def one_line(error: pytest.ExceptionInfo[ElmoError]) -> str:
-    message = str(error.value)
-    assert "\n" not in message
-    return message
-
-
 # Files
 
 
-def test_file_appears_with_what_was_written(tmp_path: Path) -> None:
-    with write_atomically(tmp_path / "vectors.h5") as temporary:
+def test_file_appears_complete_when_the_block_ends(tmp_path: Path) -> None:
+    target = tmp_path / "runs" / "first" / "vectors.npz"
+    with write_atomically(target) as temporary:
         temporary.write_bytes(b"whole")
+        assert not target.exists()
+        assert (temporary.parent, temporary.suffix) == (target.parent, ".npz")
 
-    assert (tmp_path / "vectors.h5").read_bytes() == b"whole"
-    assert names(tmp_path) == ["vectors.h5"]
-
-
-def test_file_is_not_there_until_the_block_ends(tmp_path: Path) -> None:
-    with write_atomically(tmp_path / "vectors.h5") as temporary:
-        temporary.write_bytes(b"half")
-        assert not (tmp_path / "vectors.h5").exists()
-
-
-def test_temporary_file_is_in_the_same_folder_and_keeps_the_suffix(tmp_path: Path) -> None:
-    with write_atomically(tmp_path / "vectors.npz") as temporary:
-        temporary.touch()
-
-    assert temporary.parent == tmp_path
-    assert temporary.suffix == ".npz"
-
-
-def test_missing_folders_on_the_way_to_a_file_are_made(tmp_path: Path) -> None:
-    with write_atomically(tmp_path / "runs" / "first" / "log.txt") as temporary:
-        temporary.write_text("done")
-
-    assert (tmp_path / "runs" / "first" / "log.txt").read_text() == "done"
+    assert files_in(tmp_path) == {"runs/first/vectors.npz": b"whole"}
 
 
 @pytest.mark.parametrize("kind", [ValueError, Stop])
@@ -149,7 +124,7 @@ def test_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DiskError) as error, write_atomically(target):
         raise OSError(errno.ENOSPC, "No space left\n on device")
 
-    assert one_line(error) == (
+    assert str(error.value) == (
         f"{target}: cannot be written ([Errno {errno.ENOSPC}] No space left on device); "
         "free some space or choose another disk"
     )
@@ -164,25 +139,11 @@ def test_place_without_permission_is_one_line_that_says_what_to_do(
 
     monkeypatch.setattr(os, "replace", refuse)
     with (
-        pytest.raises(DiskError, match=r"Permission denied\); choose a place") as error,
+        pytest.raises(DiskError, match=r"Permission denied\); choose a place"),
         write_atomically(tmp_path / "vectors.h5") as temporary,
     ):
         temporary.touch()
-
-    assert one_line(error)
     assert names(tmp_path) == []
-
-
-def test_file_where_a_folder_should_be_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "runs").touch()
-
-    with (
-        pytest.raises(DiskError, match="cannot be written") as error,
-        write_atomically(tmp_path / "runs" / "log.txt"),
-    ):
-        pass
-
-    assert one_line(error)
 
 
 def test_failure_to_read_another_file_is_not_called_a_failure_to_write(tmp_path: Path) -> None:
@@ -193,84 +154,62 @@ def test_failure_to_read_another_file_is_not_called_a_failure_to_write(tmp_path:
 # Folders
 
 
-def test_folder_appears_with_all_its_files(tmp_path: Path) -> None:
-    with write_folder_atomically(tmp_path / "runs" / "model") as temporary:
-        (temporary / "deep").mkdir()
-        (temporary / "deep" / "config.json").write_text("{}")
-        assert not (tmp_path / "runs" / "model").exists()
-
-    assert (tmp_path / "runs" / "model" / "deep" / "config.json").read_text() == "{}"
-    assert names(tmp_path / "runs") == ["model"]
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder that holds a file."""
+    write(tmp_path / "model" / "old.txt")
+    return tmp_path / "model"
 
 
-def test_empty_folder_is_filled_without_force(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
+@pytest.mark.parametrize("empty", [False, True], ids=["not there", "empty"])
+def test_folder_appears_with_all_its_files(tmp_path: Path, empty: bool) -> None:
+    folder = tmp_path / "runs" / "model"
+    if empty:
+        folder.mkdir(parents=True)
+    with write_folder_atomically(folder) as temporary:
+        write(temporary / "deep" / "config.json", "{}")
+        assert files_in(folder) == {}
 
-    with write_folder_atomically(tmp_path / "model") as temporary:
-        (temporary / "config.json").touch()
-
-    assert names(tmp_path / "model") == ["config.json"]
-    assert names(tmp_path) == ["model"]
-
-
-def test_folder_that_holds_files_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "notes.txt").touch()
-
-    with (
-        pytest.raises(InputError, match="already holds files"),
-        write_folder_atomically(tmp_path / "model"),
-    ):
-        pass
-
-    assert names(tmp_path / "model") == ["notes.txt"]
+    assert files_in(tmp_path) == {"runs/model/deep/config.json": b"{}"}
 
 
-def test_folder_that_gets_files_in_the_meantime_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_folder_that_holds_files_is_not_replaced(tmp_path: Path, meanwhile: bool) -> None:
+    notes = tmp_path / "model" / "notes.txt"
+    if not meanwhile:
+        write(notes)
 
     with (
         pytest.raises(InputError, match="already holds files"),
         write_folder_atomically(tmp_path / "model"),
     ):
-        (tmp_path / "model" / "notes.txt").touch()
+        write(notes)
 
-    assert names(tmp_path / "model") == ["notes.txt"]
-    assert names(tmp_path) == ["model"]
+    assert files_in(tmp_path) == {"model/notes.txt": b""}
 
 
-def test_force_replaces_a_folder_as_a_whole(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "old.txt").touch()
-
-    with write_folder_atomically(tmp_path / "model", force=True) as temporary:
+def test_force_replaces_a_folder_as_a_whole(tmp_path: Path, model: Path) -> None:
+    with write_folder_atomically(model, force=True) as temporary:
         (temporary / "new.txt").touch()
 
-    assert names(tmp_path / "model") == ["new.txt"]
-    assert names(tmp_path) == ["model"]
+    assert files_in(tmp_path) == {"model/new.txt": b""}
 
 
-def test_exception_leaves_the_old_folder_and_no_other(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "old.txt").touch()
-
+def test_exception_leaves_the_old_folder_and_no_other(tmp_path: Path, model: Path) -> None:
     def write_half() -> None:
-        with write_folder_atomically(tmp_path / "model", force=True) as temporary:
+        with write_folder_atomically(model, force=True) as temporary:
             (temporary / "new.txt").touch()
             raise Stop
 
     with pytest.raises(Stop):
         write_half()
 
-    assert names(tmp_path / "model") == ["old.txt"]
-    assert names(tmp_path) == ["model"]
+    assert files_in(tmp_path) == {"model/old.txt": b""}
 
 
 def test_old_folder_comes_back_when_the_new_one_cannot_take_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "old.txt").touch()
     rename = os.rename
 
     def refuse_new(source: Path, target: Path) -> None:
@@ -281,12 +220,11 @@ def test_old_folder_comes_back_when_the_new_one_cannot_take_its_name(
     monkeypatch.setattr(os, "rename", refuse_new)
     with (
         pytest.raises(DiskError, match="Input/output error"),
-        write_folder_atomically(tmp_path / "model", force=True) as temporary,
+        write_folder_atomically(model, force=True) as temporary,
     ):
         (temporary / "new.txt").touch()
 
-    assert names(tmp_path / "model") == ["old.txt"]
-    assert names(tmp_path) == ["model"]
+    assert files_in(tmp_path) == {"model/old.txt": b""}
 
 
 @pytest.mark.parametrize("inside", [".", "work/here"])
@@ -330,32 +268,10 @@ def test_full_disk_while_filling_a_folder_names_the_folder(tmp_path: Path) -> No
 
 
 def test_sum_is_the_sha256_of_the_contents(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abc")
-
-    assert sha256_of(tmp_path / "file") == hashlib.sha256(b"abc").hexdigest()
-
-
-def test_wrong_sum_names_both(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abc")
-    found, expected = hashlib.sha256(b"abc").hexdigest(), "0" * 64
-
-    with pytest.raises(FormatError, match=f"{found} but {expected}") as error:
-        check_sha256(tmp_path / "file", expected)
-
-    assert one_line(error)
-
-
-def test_sum_in_capitals_is_the_same_sum(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abc")
-
-    check_sha256(tmp_path / "file", hashlib.sha256(b"abc").hexdigest().upper())
-
-
-def test_sum_of_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DiskError, match="cannot be read") as error:
+    path = write(tmp_path / "file", b"abc")
+    assert sha256_of(path) == hashlib.sha256(b"abc").hexdigest()
+    with pytest.raises(DiskError, match="cannot be read"):
         sha256_of(tmp_path / "nothing")
-
-    assert one_line(error)
 
 
 def test_threads_pass_a_lock_one_at_a_time(tmp_path: Path) -> None:
@@ -363,7 +279,7 @@ def test_threads_pass_a_lock_one_at_a_time(tmp_path: Path) -> None:
 
     def enter() -> None:
         nonlocal inside, most
-        with one_at_a_time(tmp_path / "lock"):
+        with claim(tmp_path / "lock", wait=True):
             inside += 1
             most = max(most, inside)
             time.sleep(0.01)
@@ -381,8 +297,8 @@ def test_threads_pass_a_lock_one_at_a_time(tmp_path: Path) -> None:
 def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from elmokit.io.files import one_at_a_time\n"
-        "with one_at_a_time(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+        "from elmokit.io.files import claim\n"
+        "with claim(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     root = Path(files.__file__).parents[2]
     command = [sys.executable, "-c", program, str(tmp_path / "lock")]
@@ -391,32 +307,7 @@ def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         process.stdout.readline()
         process.kill()
 
-    with one_at_a_time(tmp_path / "lock"):
-        pass
-
-
-def test_folder_that_cannot_be_locked_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    with (
-        pytest.raises(DiskError, match="cannot be locked") as error,
-        one_at_a_time(tmp_path / "file" / "lock"),
-    ):
-        pass
-
-    assert one_line(error)
-
-
-def test_a_folder_that_is_claimed_is_refused_until_it_is_free(tmp_path: Path) -> None:
-    lock = tmp_path / "run" / ".lock"
-    with (
-        claim(lock),
-        pytest.raises(InputError, match="another process is at work") as error,
-        claim(lock),
-    ):
-        pass
-    assert one_line(error)
-    with claim(lock):
+    with claim(tmp_path / "lock", wait=True):
         pass
 
 
@@ -437,3 +328,22 @@ def test_a_folder_that_cannot_be_written_to_is_not_said_to_be_locked(tmp_path: P
         claim(tmp_path / "file" / "folder" / "lock"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (b" \n", "is empty"),
+        (b'{"a":\n {', "line 2: is not valid JSON"),
+        (b"[1]", "holds a JSON list; it must hold an object"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"[" * 100_000, "is not valid JSON"),
+        (b'{"version": ' + b"1" * 5000 + b"}", "is not valid JSON"),
+    ],
+)
+def test_a_file_without_a_json_object_is_named(
+    tmp_path: Path, contents: bytes, message: str
+) -> None:
+    (tmp_path / "a.json").write_bytes(contents)
+    with pytest.raises(FormatError, match=rf"a\.json(: |, ){message}"):
+        read_object(tmp_path / "a.json")

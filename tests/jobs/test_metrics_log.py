@@ -40,18 +40,10 @@ def names(folder: Path) -> list[str]:
 def test_line_holds_the_numbers_under_the_names_they_were_given(tmp_path: Path) -> None:
     numbers = {"words": 2560, "sampled_loss_forward": 6.1, "words_per_second": 1e4}
 
-    MetricsLog(tmp_path / "run").write(20, "train", numbers)
+    MetricsLog(tmp_path / "run").write(20, "train", numbers | {"words": torch.tensor(2560)})
     [line] = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
 
     assert json.loads(line) == {"step": 20, "kind": "train"} | numbers
-
-
-def test_line_is_in_the_file_as_soon_as_it_is_written(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
-
-    for step in range(3):
-        log.write(step, "train", {})
-        assert steps_in(tmp_path / "metrics.jsonl") == list(range(step + 1))
 
 
 def test_what_is_no_number_is_null(tmp_path: Path) -> None:
@@ -64,29 +56,21 @@ def test_what_is_no_number_is_null(tmp_path: Path) -> None:
     assert [line[name] for name in numbers] == [None, None, None]
 
 
-def test_tensor_of_one_number_is_written_as_that_number(tmp_path: Path) -> None:
-    MetricsLog(tmp_path).write(1, "train", {"loss_forward": torch.tensor(2.5)})
-
-    assert read_metrics(tmp_path / "metrics.jsonl")[0]["loss_forward"] == 2.5
-
-
 def test_full_disk_is_one_line_that_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path) -> None:
+    def full(path: Path, **_: bool) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "_cut_half_line", full)
-    with pytest.raises(DiskError, match=r"metrics\.jsonl: cannot be written .*free some") as error:
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(DiskError, match=r"metrics\.jsonl: cannot be written .*free some"):
         MetricsLog(tmp_path).write(1, "train", {})
-
-    assert "\n" not in str(error.value)
 
 
 # Reading
 
 
-@pytest.mark.parametrize("half", [b'{"step": 3, "ki', b'{"step": 3, "kind": "train"', b"\0\0\0\0"])
+@pytest.mark.parametrize("half", [b'{"step": 3, "ki', b'{"n\xc3', b'{"kind": "train"', b"\0\0\0"])
 def test_last_line_that_was_cut_off_is_not_read(tmp_path: Path, half: bytes) -> None:
     path = logged(tmp_path, 1, 2)
     path.write_bytes(path.read_bytes() + half)
@@ -94,57 +78,39 @@ def test_last_line_that_was_cut_off_is_not_read(tmp_path: Path, half: bytes) -> 
     assert steps_in(path) == [1, 2]
 
 
-def test_cut_off_inside_a_character_is_not_read(tmp_path: Path) -> None:
-    path = logged(tmp_path, 1)
-    path.write_bytes(path.read_bytes() + '{"né'.encode()[:-1])
-
-    assert steps_in(path) == [1]
-
-
 @pytest.mark.parametrize("wrong", ["{", "[1]", "7"])
 def test_wrong_line_in_the_middle_is_named(tmp_path: Path, wrong: str) -> None:
     path = logged(tmp_path, 1)
     path.write_text(f'{path.read_text()}{wrong}\n{{"step": 2}}\n')
 
-    with pytest.raises(FormatError, match=r"metrics\.jsonl, line 2: is not a JSON obj") as error:
+    with pytest.raises(FormatError, match=r"metrics\.jsonl, line 2: "):
         read_metrics(path)
 
-    assert "\n" not in str(error.value)
 
-
-def test_empty_file_has_no_metrics(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").touch()
-
-    assert read_metrics(tmp_path / "metrics.jsonl") == []
-
-
-def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_file_that_is_not_there_is_named_and_an_empty_one_has_no_metrics(tmp_path: Path) -> None:
+    MetricsLog(tmp_path).resume(7)
     with pytest.raises(DiskError, match=r"metrics\.jsonl: cannot be read"):
         read_metrics(tmp_path / "metrics.jsonl")
+    (tmp_path / "metrics.jsonl").touch()
+    assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
 # Resuming
 
 
-def test_resuming_forgets_what_came_after_the_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", ["", '{"step": 2, "ki'], ids=["complete", "cut off"])
+def test_resuming_forgets_what_came_after_the_step(tmp_path: Path, cut: str) -> None:
     path = logged(tmp_path, 10, 20, 30, 40)
     before = path.read_text().splitlines()
+    path.write_text(path.read_text() + cut)
 
+    MetricsLog(tmp_path).resume(40)
+    assert path.read_text().splitlines() == before
     MetricsLog(tmp_path).resume(20)
     assert path.read_text().splitlines() == before[:2]
 
     logged(tmp_path, 30)
     assert path.read_text().splitlines() == before[:3]
-
-
-def test_resuming_removes_a_line_that_was_cut_off(tmp_path: Path) -> None:
-    path = logged(tmp_path, 1, 2)
-    before = path.read_bytes()
-    path.write_bytes(before + b'{"step": 2, "ki')
-
-    MetricsLog(tmp_path).resume(2)
-
-    assert path.read_bytes() == before
 
 
 def test_resuming_that_fails_leaves_the_file_as_it_was(
@@ -163,27 +129,6 @@ def test_resuming_that_fails_leaves_the_file_as_it_was(
 
     assert path.read_bytes() == before
     assert names(tmp_path) == ["metrics.jsonl"]
-
-
-def test_resuming_without_a_file_makes_none(tmp_path: Path) -> None:
-    MetricsLog(tmp_path).resume(7)
-
-    assert names(tmp_path) == []
-
-
-def test_line_after_one_that_was_cut_off_is_not_glued_to_it(tmp_path: Path) -> None:
-    path = logged(tmp_path, 1)
-    path.write_bytes(path.read_bytes() + b'{"step": 2, "ki')
-
-    logged(tmp_path, 2)
-
-    assert steps_in(path) == [1, 2]
-
-
-def test_file_that_is_nothing_but_half_a_line_starts_anew(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_bytes(b'{"st')
-
-    assert steps_in(logged(tmp_path, 1)) == [1]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs kill")
@@ -238,6 +183,8 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> list[RecordingWriter]:
 
 
 def test_tensorboard_gets_the_same_numbers(tmp_path: Path, writers: list[RecordingWriter]) -> None:
+    logged(tmp_path, 1)
+    assert writers == []  # unless asked for
     with MetricsLog(tmp_path, tensorboard=True) as log:
         log.write(5, "validation", {"perplexity": 40.5, "loss": float("nan"), "words": 10})
 
@@ -259,20 +206,10 @@ def test_tensorboard_forgets_what_came_after_the_step_resumed_from(
     assert [writer.purge_step for writer in writers] == [21]
 
 
-def test_tensorboard_is_not_touched_unless_asked_for(
-    tmp_path: Path, writers: list[RecordingWriter]
-) -> None:
-    logged(tmp_path, 1)
-
-    assert writers == []
-
-
 def test_missing_tensorboard_is_one_line_that_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
-    with pytest.raises(InputError, match=r'pip install "elmokit\[tensorboard\]"') as error:
+    with pytest.raises(InputError, match=r'pip install "elmokit\[tensorboard\]"'):
         MetricsLog(tmp_path, tensorboard=True)
-
-    assert "\n" not in str(error.value)

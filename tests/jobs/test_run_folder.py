@@ -3,11 +3,12 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from elmokit.errors import DiskError, FormatError, InputError, StoppedError
-from elmokit.jobs.run_folder import RunFolder, check_same
+from elmokit.jobs.run_folder import RunFolder, check_same, difference
 
 IDENTITY = {"model": "a", "state": ("zero", 2)}
 
@@ -66,7 +67,8 @@ def test_leftovers_of_a_killed_process_are_removed(run: RunFolder, tmp_path: Pat
     for name in ("out.h5", "out.h5.parts"):
         (tmp_path / f".tmp-01234567-{name}").write_text("left over")
     (run.folder / ".tmp-01234567-part").mkdir()
-    assert run.begin(IDENTITY, resume=True, force=False)
+    with run.claimed():
+        assert run.begin(IDENTITY, resume=True, force=False)
     assert {path.name for path in tmp_path.iterdir()} == {"out.h5.parts", kept.name}
     assert not list(run.folder.glob(".tmp-*"))
     run.remove()
@@ -190,3 +192,24 @@ def test_a_folder_around_the_user_is_not_replaced(
     monkeypatch.chdir(run.output / "inside")
     with pytest.raises(InputError, match="is around the current"):
         run.check_output(resume=False, force=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ("cpu", "cuda", "was cpu, is cuda"),
+        (["average", None], ["top", None], "was average, is top"),
+        ({"a": 1}, {}, "a was 1, is not there"),
+        ({"inputs": [{"bytes": 3}]}, {"inputs": [{"bytes": 4}]}, "inputs.1.bytes was 3, is 4"),
+    ],
+)
+def test_what_differs_is_named_with_both_values(before: Any, now: Any, said: str) -> None:
+    assert difference(before, now) == said
+
+
+def test_long_values_are_told_apart_by_their_ends() -> None:
+    folder = "folder/" * 30
+    said = difference(folder + "a.txt", folder + "b.txt")
+    assert "a.txt, is …" in said
+    assert said.endswith("b.txt")
+    assert len(said) < 150

@@ -1,9 +1,7 @@
-import subprocess
-import sys
-
 import pytest
 import torch
 from closeness import TOLERANCE, assert_agree, assert_close
+from helpers import loaded_by
 from small_models import small_bilm, small_config
 
 from elmokit import BiLM, batch_to_ids
@@ -39,10 +37,7 @@ def test_distinct_rows_lead_back_to_the_rows():
 
 
 def test_rows_whose_hashes_collide_are_still_told_apart(monkeypatch):
-    def same(*args, **kwargs):
-        return torch.zeros(3, dtype=torch.long)
-
-    monkeypatch.setattr(torch, "randint", same)
+    monkeypatch.setattr(torch, "randint", lambda *_, **__: torch.zeros(3, dtype=torch.long))
     rows = torch.tensor([[1, 2, 3], [4, 5, 6], [1, 2, 3]])
     distinct, occurrences = distinct_rows(rows)
     assert len(distinct) == 2
@@ -73,27 +68,6 @@ def test_many_words_are_encoded_in_groups_of_similar_length():
     assert_close(together[:60], alone)
 
 
-def test_rows_that_a_batch_lacks_keep_their_state():
-    bilm = small_bilm()
-    with torch.no_grad():
-        _, three = bilm(batch_to_ids([["a"], ["b", "c"], ["d"]]))
-        _, after = bilm(batch_to_ids([["e", "f"]]), three)
-    for before_part, after_part in zip(three.forward, after.forward, strict=True):
-        assert torch.equal(before_part[:, 1:], after_part[:, 1:])
-        assert not torch.equal(before_part[:, 0], after_part[:, 0])
-
-
-def test_a_larger_batch_starts_its_new_rows_from_zero():
-    bilm = small_bilm()
-    ids = batch_to_ids([["a"], ["b", "c"]])
-    with torch.no_grad():
-        _, one = bilm(ids[:1, :1])
-        layers, _ = bilm(ids, one)
-        fresh, _ = bilm(ids)
-    assert_agree(layers.vectors[:, 1], fresh.vectors[:, 1])
-    assert (layers.vectors[:, 0] - fresh.vectors[:, 0]).abs().max() > 1e-3
-
-
 def test_word_ids_are_looked_up_and_wrapped_in_their_markers():
     bilm = small_bilm(encoder=WordEncoderConfig(5, begin_id=4, end_id=5))
     ids = torch.tensor([[1, 2, 3], [2, 0, 0]])
@@ -103,13 +77,6 @@ def test_word_ids_are_looked_up_and_wrapped_in_their_markers():
     assert torch.equal(layers.vectors[0, 1, :3, :6], table[[4, 2, 5]])
     assert layers.mask.tolist() == [[True] * 5, [True] * 3 + [False] * 2]
     assert layers.vectors[:, 1, 3:].eq(0).all()
-
-
-def test_whatever_stands_on_padding_is_zero_in_every_layer():
-    with torch.no_grad():
-        layers, _ = small_bilm().contextualize(torch.ones(1, 5, 6), torch.tensor([3]))
-    assert layers.vectors[:, 0, 3:].eq(0).all()
-    assert layers.vectors[:, 0, :3].ne(0).any()
 
 
 def test_lengths_may_stand_on_another_device_than_the_vectors():
@@ -181,8 +148,5 @@ def test_fast_is_near_exact_and_does_not_depend_on_batch_mates(monkeypatch, way)
 
 
 def test_a_model_from_weights_does_not_import_the_compiler():
-    code = (
-        "import sys; from elmokit import Embedder; Embedder.load(); "
-        "sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    program = "from elmokit import Embedder; Embedder.load()"
+    assert loaded_by(program, ["torch._dynamo"]) == set()

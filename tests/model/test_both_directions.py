@@ -5,7 +5,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -27,11 +27,8 @@ SMALL, LARGE = SMALL_WEIGHT - 1, SMALL_WEIGHT
 
 
 @pytest.fixture(autouse=True)
-def two_cores() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+def two_cores() -> None:
+    torch.set_num_threads(2)  # each test begins with one
 
 
 def name_of_thread() -> str:
@@ -55,7 +52,7 @@ def meet(barrier: threading.Barrier) -> int:
 
 
 @torch.no_grad()
-def test_the_runs_go_on_at_the_same_time_with_one_core_each():
+def test_the_runs_work_at_the_same_time_with_one_core_each():
     barrier = threading.Barrier(2)
     assert sorted(run_each([lambda: meet(barrier)] * 2, FEWEST_ROWS, CPU, LARGE)) == [0, 1]
     assert run_each([torch.get_num_threads] * 2, FEWEST_ROWS, CPU, LARGE) == [1, 1]
@@ -197,10 +194,8 @@ def test_another_caller_does_not_wait_for_the_threads():
 
 @torch.no_grad()
 def test_one_after_the_other_where_no_thread_is_to_be_had(monkeypatch):
-    def refuse(process: int) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(both_directions, "threads", refuse)
+    failing = Mock(side_effect=RuntimeError("can't start new thread"))
+    monkeypatch.setattr(both_directions, "threads", failing)
     assert threads_used() == {name_of_thread()}
 
 

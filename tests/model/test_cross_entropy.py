@@ -2,11 +2,11 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from closeness import EXACT, assert_close
-from torch import Tensor
+from closeness import EXACT, assert_agree, assert_close
+from torch import Tensor, nn
 
 from elmokit.model import softmax as module
-from elmokit.model.softmax import chunks, cross_entropy, log_likelihood
+from elmokit.model.softmax import Softmax, chunks
 
 BFLOAT16_ERROR = 0.05
 """Of a gradient, relative to its largest value."""
@@ -26,7 +26,13 @@ def layer_and_targets(
     shapes = ((tokens, SIZE), (WORDS, SIZE), (WORDS,))
     tensors = (torch.randn(*shape, dtype=dtype, generator=generator) for shape in shapes)
     targets = torch.randint(WORDS, (tokens,), generator=generator)
-    return Layer(*(tensor.requires_grad_() for tensor in tensors)), targets
+    return Layer(*map(nn.Parameter, tensors)), targets
+
+
+def softmax_of(layer: Layer) -> Softmax:
+    softmax = Softmax(WORDS, SIZE)
+    softmax.weight, softmax.bias = layer.weight, layer.bias
+    return softmax
 
 
 def plain_log_likelihood(layer: Layer, targets: Tensor) -> Tensor:
@@ -37,22 +43,17 @@ def plain_log_likelihood(layer: Layer, targets: Tensor) -> Tensor:
     return torch.stack(rows).log()
 
 
-def assert_exact(found: Tensor, expected: Tensor) -> None:
-    assert_close(found, expected, EXACT)
-
-
 @pytest.mark.parametrize("at_once", [1, 2 * WORDS, 3 * WORDS + 2, TOKENS * WORDS, 10**6])
 def test_borders_between_chunks_do_not_matter(monkeypatch, at_once):
     layer, targets = layer_and_targets()
     expected = -plain_log_likelihood(layer, targets)
     monkeypatch.setattr(module, "PROBABILITIES_AT_ONCE", at_once)
-    loss = cross_entropy(*layer, targets)
-    assert_exact(loss, expected.sum())
-    assert_exact(log_likelihood(*layer, targets), -expected)
+    loss = softmax_of(layer).loss(layer.outputs, targets)
+    assert_close(loss, expected.sum(), EXACT)
+    assert_close(softmax_of(layer).log_likelihood(layer.outputs, targets), -expected, EXACT)
     # A loss is scaled before it is differentiated, so the factor has to reach every gradient.
-    found = torch.autograd.grad(0.3 * loss, layer)
-    for one, other in zip(found, torch.autograd.grad(0.3 * expected.sum(), layer), strict=True):
-        assert_exact(one, other)
+    found = [torch.autograd.grad(0.3 * one, layer) for one in (loss, expected.sum())]
+    assert_agree(*found, EXACT)
 
 
 @pytest.mark.parametrize(
@@ -69,16 +70,19 @@ def test_chunks_hold_as_many_tokens_as_fit_and_never_none(monkeypatch, at_once, 
 def test_log_likelihood_can_be_differentiated_token_by_token():
     layer, targets = layer_and_targets()
     factors = torch.linspace(-1, 1, TOKENS, dtype=torch.float64)
-    found = torch.autograd.grad((factors * log_likelihood(*layer, targets)).sum(), layer)
-    plain = (factors * plain_log_likelihood(layer, targets)).sum()
-    for one, other in zip(found, torch.autograd.grad(plain, layer), strict=True):
-        assert_exact(one, other)
+    both = (
+        softmax_of(layer).log_likelihood(layer.outputs, targets),
+        plain_log_likelihood(layer, targets),
+    )
+    found = [torch.autograd.grad((factors * one).sum(), layer) for one in both]
+    assert_agree(*found, EXACT)
 
 
 def test_logits_that_overflow_exp_are_no_trouble():
     outputs = torch.tensor([[1000.0], [-1000.0]], requires_grad=True)
     weight, bias = torch.tensor([[1.0], [0.0]]), torch.zeros(2)
-    loss = cross_entropy(outputs, weight, bias, torch.tensor([1, 1]))
+    layer = Layer(outputs, nn.Parameter(weight), nn.Parameter(bias))
+    loss = softmax_of(layer).loss(outputs, torch.tensor([1, 1]))
     assert loss == 1000
     (gradient,) = torch.autograd.grad(loss, outputs)
     assert gradient.tolist() == [[1.0], [0.0]]
@@ -86,7 +90,9 @@ def test_logits_that_overflow_exp_are_no_trouble():
 
 def test_bfloat16_products_give_gradients_near_those_of_float32():
     layer, targets = layer_and_targets(dtype=torch.float32)
-    exact, near = (cross_entropy(*layer, targets, dtype) for dtype in (None, torch.bfloat16))
+    exact, near = (
+        softmax_of(layer).loss(layer.outputs, targets, dtype) for dtype in (None, torch.bfloat16)
+    )
     assert near.dtype == torch.float32
     assert near != exact
     assert near.item() == pytest.approx(exact.item(), rel=0.02)

@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 import torch
-from closeness import EXACT, assert_agree, assert_close
+from closeness import assert_agree, assert_close
 from small_models import small_config
 from torch import Tensor
 
@@ -12,18 +12,15 @@ from elmokit.model.lstm import LayerState, LSTMLayer, LSTMStack
 STEP_SIZES = [3, 3, 2, 1]
 
 
-def layer_and_inputs(dtype: torch.dtype = torch.float32, **changes: object):
+def layer_and_inputs(**changes: object):
     torch.manual_seed(1)
     config = small_config(**changes)
-    layer = LSTMLayer(config).to(dtype)
+    layer = LSTMLayer(config)
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.normal_(0, 0.7)
-    inputs = torch.randn(sum(STEP_SIZES), config.token_size, dtype=dtype)
-    state = LayerState(
-        torch.randn(3, config.cell_size, dtype=dtype),
-        torch.randn(3, config.token_size, dtype=dtype),
-    )
+    inputs = torch.randn(sum(STEP_SIZES), config.token_size)
+    state = LayerState(torch.randn(3, config.cell_size), torch.randn(3, config.token_size))
     return layer, inputs, state
 
 
@@ -56,42 +53,21 @@ def plain_loop(layer: LSTMLayer, inputs: Tensor, state: LayerState) -> tuple[Ten
     return ordered, LayerState(torch.stack(cells), torch.stack(lasts))
 
 
-CONFIGS = [
-    {},
-    {"cell_clip": 0.3, "projection_clip": 0.2},
-    {"cell_clip": None, "projection_clip": None},
-    {"token_size": 10, "projection_clip": 0.1},
-]
-
-
-@pytest.mark.parametrize("changes", CONFIGS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"cell_clip": 0.3, "projection_clip": 0.2},
+        {"cell_clip": None, "projection_clip": None},
+        {"token_size": 10, "projection_clip": 0.1},
+    ],
+)
 def test_inference_equals_the_plain_loop(changes):
     layer, inputs, state = layer_and_inputs(**changes)
     with torch.no_grad():
         outputs, after = layer(inputs, STEP_SIZES, state, "exact")
         expected, expected_after = plain_loop(layer, inputs, state)
-    assert_close(outputs, expected)
-    assert_close(after.cell, expected_after.cell)
-    assert_close(after.output, expected_after.output)
-
-
-@pytest.mark.parametrize("changes", CONFIGS)
-def test_gradients_equal_those_of_the_plain_loop(changes):
-    layer, inputs, state = layer_and_inputs(torch.float64, **changes)
-    inputs.requires_grad_()
-    gradients = []
-    for run in (
-        lambda: layer(inputs, STEP_SIZES, state, "exact"),
-        lambda: plain_loop(layer, inputs, state),
-    ):
-        layer.zero_grad()
-        inputs.grad = None
-        outputs, after = run()
-        (outputs.square().sum() + after.cell.sum() + after.output.pow(3).sum()).backward()
-        gradients.append([inputs.grad.clone(), *(p.grad.clone() for p in layer.parameters())])
-    for ours, plain in zip(*gradients, strict=True):
-        assert plain.abs().max() > 0
-        assert_close(ours, plain, EXACT)
+    assert_agree([outputs, *after], [expected, *expected_after])
 
 
 def test_training_a_weight_is_seen_by_the_next_inference():

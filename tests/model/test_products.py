@@ -1,4 +1,5 @@
 import platform
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -79,7 +80,8 @@ def test_fast_products_are_as_near_as_they_promise(way, rows):
 
 
 @pytest.mark.parametrize("way", each(FBGEMMProduct, OneDNNProduct))
-def test_eight_bit_products_of_the_largest_numbers_are_not_cut_off(way):
+def test_eight_bit_products_of_the_largest_numbers_are_not_cut_off_nor_those_of_zeros_nan(way):
+    assert torch.equal(way(torch.zeros(4, 8))(torch.zeros(2, 8)), torch.zeros(2, 4))
     ones = torch.ones(4, 256)
     torch.testing.assert_close(way(ones)(ones), ones @ ones.t(), rtol=0.01, atol=0)
     torch.testing.assert_close(way(ones)(-ones), -ones @ ones.t(), rtol=0.01, atol=0)
@@ -106,11 +108,6 @@ def test_weights_are_whole_numbers_of_so_many_levels(way, levels, monkeypatch):
     way(torch.randn(8, 16), levels)
     assert packed[0].dtype == torch.int8
     assert (packed[0].abs().amax(1) == levels).all()
-
-
-@pytest.mark.parametrize("way", each(FBGEMMProduct, OneDNNProduct))
-def test_eight_bit_products_of_zeros_are_zero_not_nan(way):
-    assert torch.equal(way(torch.zeros(4, 8))(torch.zeros(2, 8)), torch.zeros(2, 4))
 
 
 @pytest.mark.parametrize("way", each(FBGEMMProduct, OneDNNProduct))
@@ -145,10 +142,6 @@ def test_torch_s_own_engine_for_quantised_models_stays():
 # Which way is taken
 
 
-def without_fbgemm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FBGEMMProduct, "pack", fail)
-
-
 @pytest.mark.skipif(not works(FBGEMMProduct), reason=MISSING[FBGEMMProduct])
 def test_fast_multiplies_large_weights_in_eight_bits_and_small_ones_exactly():
     assert best_way(LARGE, "fast") is FBGEMMProduct
@@ -156,7 +149,7 @@ def test_fast_multiplies_large_weights_in_eight_bits_and_small_ones_exactly():
 
 
 def test_without_fbgemm_a_cpu_with_vnni_takes_onednn_s_eight_bits(monkeypatch):
-    without_fbgemm(monkeypatch)
+    monkeypatch.setattr(FBGEMMProduct, "pack", fail)
     monkeypatch.setattr(products, "cpu_has", lambda name: name == "_is_vnni_supported")
     expected = OneDNNProduct if works(OneDNNProduct) else best_way(LARGE, "exact")
     assert best_way(LARGE, "fast") is expected
@@ -168,13 +161,10 @@ def test_packed_products_that_fail_or_are_wrong_are_replaced_by_plain_ones(resul
     assert best_way(LARGE, "exact") is PlainProduct
 
 
-@pytest.mark.parametrize("name", ["AttributeError", "RuntimeError", "TypeError"])
-def test_an_operation_that_this_torch_does_not_have_is_not_used(name, monkeypatch):
-    def refuse(self: Product, weight: torch.Tensor) -> None:
-        raise {"AttributeError": AttributeError, "RuntimeError": RuntimeError}.get(name, TypeError)
-
+@pytest.mark.parametrize("kind", [AttributeError, RuntimeError, TypeError])
+def test_an_operation_that_this_torch_does_not_have_is_not_used(kind, monkeypatch):
     for way in (PackedProduct, FBGEMMProduct, OneDNNProduct):
-        monkeypatch.setattr(way, "__init__", refuse)
+        monkeypatch.setattr(way, "__init__", Mock(side_effect=kind))
     for precision in ("exact", "fast"):
         assert best_way(LARGE, precision) is PlainProduct
 

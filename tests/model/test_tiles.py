@@ -25,8 +25,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def processor(monkeypatch):
-    """A processor that answers as a test says, and a process that has not asked it yet."""
+def cpu(monkeypatch):
+    """A CPU that answers as a test says, and a process that has not asked it yet."""
 
     def answers(highest: int, features: int, sizes: int) -> None:
         known = {0: highest, FEATURES: features, TILE_SIZES: sizes}
@@ -42,7 +42,7 @@ def processor(monkeypatch):
 
 
 @pytest.mark.skipif(not ON_LINUX, reason="CPUID is asked on Linux and x86-64 alone")
-def test_a_processor_says_which_leaf_is_its_highest():
+def test_a_cpu_says_which_leaf_is_its_highest():
     assert FEATURES <= tiles.ask_cpu(0, 0) & 0xFFFFFFFF < 0x1000
 
 
@@ -56,27 +56,22 @@ def test_a_processor_says_which_leaf_is_its_highest():
     ],
 )
 def test_tiles_are_undescribed_if_they_are_announced_without_sizes(
-    processor, highest, features, sizes, expected
+    cpu, highest, features, sizes, expected
 ):
-    processor(highest, features, sizes)
+    cpu(highest, features, sizes)
     assert are_undescribed() == expected
 
 
-def test_undescribed_tiles_are_left_out(processor):
-    processor(HIGHEST_WITHOUT, TILES, 0)
-    assert leave_out_undescribed_tiles()
-    assert os.environ[INSTRUCTIONS] == WITHOUT_TILES
+@pytest.mark.parametrize(("highest", "undescribed"), [(HIGHEST_WITHOUT, True), (TILE_SIZES, False)])
+def test_undescribed_tiles_are_left_out(cpu, highest, undescribed):
+    cpu(highest, TILES, ONE_PALETTE)
+    assert leave_out_undescribed_tiles() == undescribed
+    assert os.environ.get(INSTRUCTIONS) == (WITHOUT_TILES if undescribed else None)
 
 
-def test_described_tiles_are_used(processor):
-    processor(HIGHEST_WITH_SIZES, TILES, ONE_PALETTE)
-    assert not leave_out_undescribed_tiles()
-    assert INSTRUCTIONS not in os.environ
-
-
-def test_what_a_user_chose_stays(processor, monkeypatch):
+def test_what_a_user_chose_stays(cpu, monkeypatch):
     monkeypatch.setenv(INSTRUCTIONS, "AVX2")
-    processor(HIGHEST_WITHOUT, TILES, 0)
+    cpu(HIGHEST_WITHOUT, TILES, 0)
     assert leave_out_undescribed_tiles()
     assert os.environ[INSTRUCTIONS] == "AVX2"
 

@@ -1,9 +1,7 @@
-import subprocess
-import sys
-
 import pytest
 import torch
 from closeness import assert_close
+from helpers import run_python
 from small_models import small_bilm
 
 from elmokit import Elmo, Embedder, batch_to_ids
@@ -67,9 +65,7 @@ print(len(hooks))
 Elmo(embedder.bilm, finetune=True)(batch_to_ids([["a", "b"]]))
 print(len(hooks))
 """
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "1"]
+    assert run_python(program).split() == ["0", "1"]
 
 
 def test_weights_loaded_in_inference_mode_are_laid_out_once():
@@ -81,7 +77,7 @@ def test_weights_loaded_in_inference_mode_are_laid_out_once():
     laid_out = layer.products("exact")
     [twice] = embedder.embed([["a", "b"]])
     assert layer.products("exact") is laid_out
-    assert embedder.cache_hit_rate == 0.5
+    assert embedder.token_cache.hit_rate == 0.5
     assert (once == twice).all()
     assert_close(once, expected[0])
 

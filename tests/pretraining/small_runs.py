@@ -13,14 +13,17 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from closeness import assert_close
+from helpers import SLOWLY, assert_same_bits, write, write_sentences
 
+from elmokit.io.text_files import TextSettings
 from elmokit.jobs.checkpoints import Checkpoint, Checkpoints
 from elmokit.jobs.metrics import METRICS, read_metrics
 from elmokit.pretraining import run as run_module
 from elmokit.pretraining.config import PretrainConfig, read_run
+from elmokit.pretraining.corpus import prepare_corpus
+from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.run import Result, pretrain
 
 Settings = Mapping[str, Any]
@@ -66,8 +69,6 @@ dropout = 0.0
 every = 2
 validate_every = 6
 """
-SLOWLY = 100.0
-"""Seconds that a small run surely ends in, on however busy a machine."""
 
 
 def sentences(count: int, seed: int = 1) -> list[list[str]]:
@@ -76,10 +77,10 @@ def sentences(count: int, seed: int = 1) -> list[list[str]]:
     return random.Random(seed).sample(every, count)
 
 
-def write_text(path: Path, lines: Sequence[Sequence[str]]) -> str:
-    """A file of tokenized sentences; gives its name."""
-    path.write_text("".join(" ".join(words) + "\n" for words in lines), encoding="utf-8")
-    return str(path)
+def prepared(folder: Path, *texts: str) -> PreparedCorpus:
+    """Texts of sentences, a file each, prepared."""
+    files = [write(folder / f"{number}.txt", text) for number, text in enumerate(texts)]
+    return prepare_corpus(files, TextSettings(), cache=folder / "cache", processes=1)
 
 
 def write_run(folder: Path, settings: Settings | None = None) -> list[str]:
@@ -87,7 +88,7 @@ def write_run(folder: Path, settings: Settings | None = None) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     text, run = folder / "text.txt", folder / "run.toml"
     if not text.exists():
-        write_text(text, sentences(60))
+        write_sentences(text, sentences(60))
     run.write_text(RUN, encoding="utf-8")
     files = {"corpus.train": [str(text)], "output": str(folder / "run")}
     given = files | dict(settings or {})
@@ -107,11 +108,6 @@ def train(config: PretrainConfig, **arguments: Any) -> Result:
     result = pretrain(config, processes=1, **arguments)
     assert result is not None
     return result
-
-
-def draw_no_curves(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
-    """Save the time that drawing takes, which is longer than a small run."""
-    (monkeypatch or pytest.MonkeyPatch()).setattr(run_module, "draw", lambda folder, trainer: None)
 
 
 # What a run leaves
@@ -144,20 +140,14 @@ def assert_same_run(one: Path, other: Path) -> None:
     """Nothing tells two runs apart but the time they took."""
     first, second = newest(one), newest(other)
     assert first.step == second.step
-    assert first.tensors.keys() == second.tensors.keys()
-    for name, value in first.tensors.items():
-        assert torch.equal(bits(value), bits(second.tensors[name])), name
+    assert_same_bits(first.tensors, second.tensors)
     for values in (first.values, second.values):
-        values["progress"].pop("seconds")
+        for name in ("seconds", "seconds_validating"):
+            values["progress"].pop(name)
     assert first.values == second.values
     assert measured(one) == measured(other)
     models = [(run / "model" / "weights.safetensors").read_bytes() for run in (one, other)]
     assert models[0] == models[1]
-
-
-def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a tensor: equal ones are equal to the sign of a zero."""
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
 def assert_near(one: Path, other: Path) -> None:
@@ -217,7 +207,7 @@ def _run(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
 
     os.environ.update(environment)
     torch.set_num_threads(1)
-    draw_no_curves()
+    run_module.draw = lambda folder, trainer: None  # it takes longer than a small run
     with open(log, "ab") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from small_models import small_bilm
 
-from elmokit.formats.native import SavedModel, model_card, read_model, write_model
+from elmokit.formats.native import SavedModel, model_card
 from elmokit.inference.predictions import Perplexity
 from elmokit.jobs.checkpoints import Checkpoint
 from elmokit.pretraining.config import CorpusConfig, PretrainConfig, TrainingConfig
@@ -75,9 +74,3 @@ def test_card_gives_the_held_out_perplexity_of_the_full_softmax() -> None:
 )
 def test_card_names_the_loss(training: dict[str, Any], model: dict[str, Any], loss: str) -> None:
     assert history(card_of(model=model, **training))["loss"] == loss
-
-
-def test_card_is_kept_with_the_model(tmp_path: Path) -> None:
-    card = card_of()
-    write_model(tmp_path / "model", saved_model()._replace(card=card))
-    assert read_model(tmp_path / "model").card == card

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from helpers import loaded_by
 
 from elmokit.errors import InputError
 from elmokit.jobs import metrics as module
-from elmokit.jobs.metrics import Curve, MetricsLog, draw_curves, read_metrics, smoothed
-
-ROOT = Path(module.__file__).parents[2]
+from elmokit.jobs.metrics import draw_curves
 
 
 def train(step: int, **numbers: float | None) -> dict[str, Any]:
@@ -25,7 +22,7 @@ def validation(step: int, **numbers: float | None) -> dict[str, Any]:
 
 
 LOSSES = {"loss_forward": 5.0, "loss_backward": 6.0, "learning_rate": 0.1}
-PERPLEXITIES = {"perplexity_forward": 40.0, "perplexity_backward": 90.0}
+PERPLEXITIES = {"perplexity_forward": 40.0, "perplexity_backward": 90.0, "perplexity": 60.0}
 METRICS = [train(step, **LOSSES) for step in range(1, 9)] + [
     validation(4, **PERPLEXITIES),
     validation(8, **PERPLEXITIES),
@@ -51,30 +48,9 @@ def test_suffix_decides_the_format(tmp_path: Path) -> None:
     draw_curves(METRICS, tmp_path / "curves.SVG")
 
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert xml.etree.ElementTree.parse(tmp_path / "curves.SVG").getroot().tag.endswith("svg")
-
-
-def test_other_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"curves\.txt: curves are drawn as \.png or \.svg"):
+    with pytest.raises(InputError, match=r"curves\.txt: "):
         draw_curves(METRICS, tmp_path / "curves.txt")
-
-
-def test_drawing_that_fails_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from matplotlib.figure import Figure
-
-    def fail(figure: Figure, path: Path, **options: object) -> None:
-        path.write_bytes(b"half")
-        raise RuntimeError
-
-    (tmp_path / "curves.png").write_bytes(b"old")
-    monkeypatch.setattr(Figure, "savefig", fail)
-    with pytest.raises(RuntimeError):
-        draw_curves(METRICS, tmp_path / "curves.png")
-
-    assert (tmp_path / "curves.png").read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["curves.png"]
+    assert xml.etree.ElementTree.parse(tmp_path / "curves.SVG").getroot().tag.endswith("svg")
 
 
 def test_each_kind_of_curve_has_a_panel() -> None:
@@ -89,24 +65,17 @@ def test_each_kind_of_curve_has_a_panel() -> None:
     assert legend(drawn["training loss (nats per word)"]) == ["forward", "backward"]
 
 
-def test_perplexity_of_both_directions_is_their_geometric_mean() -> None:
-    axes = panels(METRICS)["validation perplexity"]
-
-    assert heights(axes, "forward") == [40.0, 40.0]
-    assert heights(axes, "mean") == [60.0, 60.0]
-    assert legend(axes)[2] == "mean (best 60.0)"
+def test_a_curve_of_a_single_point_is_drawn_as_a_point() -> None:
+    for axes in panels([train(1, **LOSSES), validation(1, **PERPLEXITIES)]).values():
+        marked = [line for line in axes.get_lines() if line.get_marker() == "o"]
+        assert {len(line.get_xdata()) for line in marked} == {1}
 
 
-def test_mean_that_was_measured_is_drawn_as_it_is() -> None:
-    axes = panels([validation(1, **PERPLEXITIES, perplexity=61.0)])["validation perplexity"]
-
-    assert heights(axes, "mean") == [61.0]
-
-
-def test_validation_loss_is_drawn_as_perplexity() -> None:
-    axes = panels([validation(1, loss_forward=0.0, loss_backward=2.0)])["validation perplexity"]
-
-    assert heights(axes, "mean") == [2.718]
+def test_perplexity_is_drawn_with_the_best_of_each_curve() -> None:
+    better = validation(2, **{name: value / 2 for name, value in PERPLEXITIES.items()})
+    axes = panels([validation(1, **PERPLEXITIES), better])["validation perplexity"]
+    assert heights(axes, "mean") == [60.0, 30.0]
+    assert legend(axes)[2] == "mean (best 30.0)"
 
 
 def test_sampled_loss_is_never_drawn_as_perplexity() -> None:
@@ -144,15 +113,6 @@ def test_nothing_to_draw_is_one_line(tmp_path: Path, metrics: list[dict[str, Any
     assert list(tmp_path.iterdir()) == []
 
 
-def test_metrics_are_drawn_as_they_are_read(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
-    log.write(1, "train", {"loss_forward": float("nan"), "loss_backward": 3.0})
-
-    draw_curves(read_metrics(tmp_path / "metrics.jsonl"), tmp_path / "curves.png")
-
-    assert (tmp_path / "curves.png").stat().st_size > 1000
-
-
 @pytest.mark.parametrize(("low", "high"), [(42.0, 43.0), (30.0, 40_000.0)])
 def test_perplexity_axis_has_a_few_plain_numbers_in_any_range(low: float, high: float) -> None:
     axes = panels([validation(1, perplexity=high), validation(2, perplexity=low)])[
@@ -167,37 +127,18 @@ def test_perplexity_axis_has_a_few_plain_numbers_in_any_range(low: float, high: 
     assert all("e" not in text and "$" not in text for text in texts)
 
 
-def test_smoothing_keeps_a_straight_line_and_calms_noise() -> None:
-    places = np.arange(400.0)
-    noise = np.random.default_rng(1).normal(size=400)
-
-    straight = smoothed(Curve("", "", places, 2 * places))
-    calm = smoothed(Curve("", "", places, noise))
-
-    assert np.allclose(straight.y, 2 * straight.x)
-    assert calm.y.std() < noise.std() / 2
-    assert len(calm.x) == len(calm.y) == 390
-
-
 def test_missing_matplotlib_is_one_line_that_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
-    with pytest.raises(InputError, match=r'pip install "elmokit\[plots\]"') as error:
+    with pytest.raises(InputError, match=r'pip install "elmokit\[plots\]"'):
         draw_curves(METRICS, tmp_path / "curves.png")
-
-    assert "\n" not in str(error.value)
 
 
 def test_drawing_needs_neither_pyplot_nor_torch(tmp_path: Path) -> None:
     program = (
         "import sys; from elmokit.jobs.metrics import draw_curves\n"
-        "draw_curves([{'step': 1, 'kind': 'train', 'loss_forward': 1.0}], sys.argv[1])\n"
-        "print('matplotlib.pyplot' in sys.modules, 'torch' in sys.modules)"
+        "draw_curves([{'step': 1, 'kind': 'train', 'loss_forward': 1.0}], sys.argv[1])"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "curves.png")]
-
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-
-    assert done.stdout.split() == ["False", "False"]
+    assert not loaded_by(program, ["matplotlib.pyplot", "torch"], tmp_path / "curves.png")

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from closeness import assert_close
+from helpers import SLOWLY, write_sentences
 from pretraining.small_runs import (
-    SLOWLY,
     assert_near,
     assert_same_run,
-    draw_no_curves,
     end,
     measured,
     newest,
@@ -26,7 +25,6 @@ from pretraining.small_runs import (
     start_group,
     train,
     write_run,
-    write_text,
 )
 
 from elmokit.jobs.checkpoints import Checkpoints
@@ -36,12 +34,6 @@ SETTINGS: dict[str, Any] = {
     "logging.validate_every": 5,
     "logging.checkpoint_every": 3,
 }
-
-
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    draw_no_curves(monkeypatch)
 
 
 def named_run(folder: Path, name: str, **changes: Any) -> dict[str, Any]:
@@ -175,7 +167,7 @@ def test_torchrun_starts_stops_and_resumes_a_run(tmp_path: Path) -> None:
 
 def test_two_processes_train_a_model_on(tmp_path: Path) -> None:
     model = str(train(small_run(tmp_path)).model)
-    text = write_text(tmp_path / "domain.txt", sentences(64, seed=2))
+    text = write_sentences(tmp_path / "domain.txt", sentences(64, seed=2))
     recipe = ["--set=training.optimiser=adagrad", "--set=training.dropout=0"]
     arguments = ["finetune", model, text, "--new-words=1", *recipe]
     alone = start([*arguments, "-o", str(tmp_path / "one")], tmp_path / "log")

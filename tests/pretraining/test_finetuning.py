@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 import torch
 from closeness import assert_close
-from pretraining.small_runs import (
-    assert_same_run,
-    draw_no_curves,
-    sentences,
-    small_run,
-    train,
-    write_text,
-)
+from helpers import assert_same_bits, write_sentences
+from pretraining.small_runs import assert_same_run, sentences, small_run, train
 
 from elmokit import Embedder, LanguageModel
 from elmokit.errors import InputError
@@ -49,26 +43,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     def model(kind: str) -> SavedModel:
         if kind not in trained:
             folder = tmp_path_factory.mktemp("model")
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("ELMOKIT_CACHE", str(folder / "cache"))
-                trained[kind] = read_model(train(small_run(folder, KINDS[kind])).model)
+            trained[kind] = read_model(train(small_run(folder, KINDS[kind])).model)
         return trained[kind]
 
     return model
-
-
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    draw_no_curves(monkeypatch)
 
 
 def train_on(
     folder: Path, saved: SavedModel, settings: dict[str, Any] | None = None, **arguments: Any
 ) -> Finetuned:
     """Train a model on the domain; its held-out text is other sentences of it."""
-    text = write_text(folder / "domain.txt", domain(80, seed=4))
-    valid = write_text(folder / "held-out.txt", domain(20, seed=5))
+    text = write_sentences(folder / "domain.txt", domain(80, seed=4))
+    valid = write_sentences(folder / "held-out.txt", domain(20, seed=5))
     config = finetuning_run(
         saved,
         (text,),
@@ -89,7 +75,9 @@ def test_text_of_the_domain_is_expected_more_than_before(
     tmp_path: Path, models: Models, kind: str, new_words: int
 ) -> None:
     recipe = {"training.learning_rate": 0.03, "training.epochs": 2}
+    before = {name: value.clone() for name, value in models(kind).weights.items()}
     result = train_on(tmp_path, models(kind), recipe, new_words=new_words)
+    assert_same_bits(models(kind).weights, before)
     assert result.held_out
     assert result.after.forward < 0.9 * result.before.forward
     assert result.after.backward < 0.9 * result.before.backward
@@ -105,8 +93,7 @@ def test_the_vocabulary_is_kept_unless_words_are_asked_for(tmp_path: Path, model
     kept = read_model(result.result.model)
     assert kept.vocabulary == saved.vocabulary
     assert result.before == result.after
-    for name, value in saved.weights.items():
-        assert torch.equal(kept.weights[name], value), name
+    assert_same_bits(kept.weights, saved.weights)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -190,14 +177,7 @@ def test_a_model_that_cannot_predict_is_refused(tmp_path: Path, models: Models) 
     saved = models("characters")
     config = {**saved.config.to_dict(), "softmax_words": None}
     without = saved._replace(config=type(saved.config).from_dict(config))
-    with pytest.raises(InputError, match=r"no softmax or no vocabulary.* elmo pretrain"):
+    with pytest.raises(InputError, match=r"no softmax.* elmo pretrain"):
         train_on(tmp_path, without)
-    with pytest.raises(InputError, match="no softmax or no vocabulary"):
+    with pytest.raises(InputError, match="use a model folder of elmo pretrain"):
         train_on(tmp_path, saved._replace(vocabulary=None))
-
-
-def test_the_model_that_was_given_is_not_changed(tmp_path: Path, models: Models) -> None:
-    saved = models("characters")
-    before = {name: value.clone() for name, value in saved.weights.items()}
-    train_on(tmp_path, saved, {"training.learning_rate": 0.01})
-    assert all(torch.equal(saved.weights[name], value) for name, value in before.items())

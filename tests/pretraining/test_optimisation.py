@@ -12,7 +12,6 @@ from small_models import small_bilm
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from elmokit.jobs.checkpoints import optimiser_tensors, restore_optimiser
 from elmokit.model.bilm import BiLM
 from elmokit.model.weights import watch_optimisers
 from elmokit.pretraining.config import TrainingConfig
@@ -22,7 +21,6 @@ from elmokit.pretraining.objective import (
     learning_rate,
     make_optimiser,
     orthogonal,
-    set_learning_rate,
 )
 
 OPTIMISERS = ["adagrad", "adamw", "muon"]
@@ -101,12 +99,6 @@ def test_learning_rate_at_points_worked_out_by_hand(
     assert {number: learning_rate(config, number, 14) for number in rates} == pytest.approx(rates)
 
 
-def test_learning_rate_of_every_weight_is_set() -> None:
-    optimiser = make_optimiser(small_model(), training(optimiser="adamw"))
-    set_learning_rate(optimiser, 0.125)
-    assert [group["lr"] for group in optimiser.param_groups] == [0.125, 0.125]
-
-
 # Optimisers
 
 
@@ -117,7 +109,7 @@ def test_adagrad_is_the_one_of_tensorflow() -> None:
     sums = [np.full_like(weight, 0.7) for weight in expected]
     for number, gradients in enumerate(random_gradients(6, model)):
         rate = 0.2 / (number + 1)
-        set_learning_rate(optimiser, rate)
+        optimiser.param_groups[0]["lr"] = rate
         step(model, optimiser, gradients)
         for weight, total, gradient in zip(expected, sums, gradients, strict=True):
             total += gradient.numpy() ** 2
@@ -156,9 +148,6 @@ def test_every_weight_of_a_model_is_optimised_once_and_frozen_ones_are_not() -> 
         found = [names[id(w)] for group in optimiser.param_groups for w in group["params"]]
         assert len(found) == len(wanted)
         assert set(found) == wanted
-
-
-# Remembering
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 16), (1, 16, 64), (4, 48, 16)])
@@ -211,67 +200,6 @@ def test_muon_changes_each_gate_by_its_orthogonal_momentum_and_the_rest_as_adamw
     assert not [name for name in same if name.endswith("projection.weight")]
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
-def test_optimiser_goes_on_to_the_bit_from_what_it_remembered(name: str) -> None:
-    bilm = small_bilm(softmax_words=9)
-    config = training(optimiser=name, weight_decay=0.1)
-    optimiser = make_optimiser(bilm, config)
-    gradients = random_gradients(6, bilm)
-    for one in gradients[:3]:
-        step(bilm, optimiser, one)
-    resumed = copy.deepcopy(bilm)
-    remembered = {name: t.clone() for name, t in optimiser_tensors(optimiser, bilm).items()}
-    restored = make_optimiser(resumed, config)
-    restore_optimiser(restored, resumed, remembered)
-    forgetful = copy.deepcopy(bilm)
-    fresh = make_optimiser(forgetful, config)
-    for one in gradients[3:]:
-        for model, its_optimiser in (
-            (bilm, optimiser),
-            (resumed, restored),
-            (forgetful, fresh),
-        ):
-            step(model, its_optimiser, one)
-    assert same_bits(resumed, bilm)
-    assert not same_bits(forgetful, bilm)
-    again = optimiser_tensors(restored, resumed)
-    expected = optimiser_tensors(optimiser, bilm)
-    assert again.keys() == expected.keys()
-    assert all(torch.equal(again[key], expected[key]) for key in expected)
-
-
-def same_bits(one: nn.Module, other: nn.Module) -> bool:
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
-    return all(torch.equal(first, second) for first, second in pairs)
-
-
-@pytest.mark.parametrize(
-    ("name", "kinds"),
-    [("adagrad", {"step", "sum"}), ("adamw", {"step", "exp_avg", "exp_avg_sq"})],
-)
-def test_what_is_remembered_is_named_by_its_weight(name: str, kinds: set[str]) -> None:
-    model = small_model()
-    optimiser = make_optimiser(model, training(optimiser=name))
-    step(model, optimiser, random_gradients(1, model)[0])
-    found = optimiser_tensors(optimiser, model)
-    assert found.keys() == {f"{weight}.{kind}" for weight in ("weight", "bias") for kind in kinds}
-    assert all(isinstance(value, Tensor) for value in found.values())
-
-
-@pytest.mark.parametrize("name", OPTIMISERS)
-def test_optimiser_that_made_no_step_is_restored_too(name: str) -> None:
-    model = small_model()
-    config = training(optimiser=name)
-    optimiser = make_optimiser(model, config)
-    restore_optimiser(optimiser, model, optimiser_tensors(make_optimiser(model, config), model))
-    expected = small_model()
-    other = make_optimiser(expected, config)
-    for gradients in random_gradients(3, model):
-        step(model, optimiser, gradients)
-        step(expected, other, gradients)
-    assert same_bits(model, expected)
-
-
 # The average of the weights
 
 
@@ -295,17 +223,18 @@ def averages(rate: float, numbers: list[float]) -> list[float]:
     return found
 
 
-def test_average_is_the_plain_mean_at_first() -> None:
-    numbers = [3.0, 1.0, 8.0, -2.0]
-    expected = [float(np.mean([0.0, *numbers[:count]])) for count in range(1, 5)]
-    assert averages(0.999, numbers) == pytest.approx(expected)
-
-
-def test_average_forgets_at_its_rate_once_the_mean_would_be_slower() -> None:
-    found = averages(0.75, [4.0, 4.0, 4.0, 12.0, 0.0, 0.0])
-    # One quarter is the share of the fourth value; the mean would give later ones less.
-    assert found[:3] == pytest.approx([2.0, 8 / 3, 3.0])
-    assert found[3:] == pytest.approx([0.75 * 3 + 3, 0.75 * 5.25, 0.75**2 * 5.25])
+@pytest.mark.parametrize(
+    ("rate", "numbers", "expected"),
+    [
+        (0.999, [3.0, 1.0, 8.0, -2.0], [3 / 2, 4 / 3, 12 / 4, 10 / 5]),
+        # One quarter is the share of the fourth value; the mean would give later ones less.
+        (0.75, [4.0, 4.0, 4.0, 12.0, 0.0], [2.0, 8 / 3, 3.0, 5.25, 0.75 * 5.25]),
+    ],
+)
+def test_average_is_the_mean_at_first_and_forgets_once_that_is_slower(
+    rate: float, numbers: list[float], expected: list[float]
+) -> None:
+    assert averages(rate, numbers) == pytest.approx(expected)
 
 
 def test_average_stands_in_for_the_weights_for_the_time_of_a_block() -> None:
@@ -313,26 +242,18 @@ def test_average_stands_in_for_the_weights_for_the_time_of_a_block() -> None:
     average = AveragedWeights(model, 0.5)
     set_to(model, 7.0)
     kept = {name: value.clone() for name, value in average.weights.items()}
-    with average.applied(model):
-        for name, weight in model.named_parameters():
-            assert torch.equal(weight, kept[name])
-    assert all(bool((weight == 7.0).all()) for weight in model.parameters())
-    for name, value in average.weights.items():
-        assert torch.equal(value, kept[name])
 
-
-def test_weights_are_back_after_an_error_inside_the_block() -> None:
-    model = small_model()
-    average = AveragedWeights(model, 0.5)
-    set_to(model, 7.0)
-
-    def fail_inside() -> None:
+    def validate() -> None:
         with average.applied(model):
+            for name, weight in model.named_parameters():
+                assert torch.equal(weight, kept[name])
             raise RuntimeError("held-out text is gone")
 
     with pytest.raises(RuntimeError, match="is gone"):
-        fail_inside()
+        validate()
     assert all(bool((weight == 7.0).all()) for weight in model.parameters())
+    for name, value in average.weights.items():
+        assert torch.equal(value, kept[name])
 
 
 def test_inference_inside_the_block_uses_the_average() -> None:

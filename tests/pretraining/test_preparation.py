@@ -1,25 +1,22 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import SLOWLY, Heard, files_in, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import DiskError, FormatError, InputError, StoppedError
 from elmokit.io.text_files import TextSettings
-from elmokit.pretraining import corpus as hashes
-from elmokit.pretraining import corpus as merging
 from elmokit.pretraining import corpus as preparation
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.text.tokenizer import read_sentences
@@ -34,10 +31,7 @@ any_file = st.lists(st.lists(any_word, max_size=6), max_size=8)
 
 
 def write_files(folder: Path, *texts: str) -> list[Path]:
-    files = [folder / f"{number}.txt" for number in range(len(texts))]
-    for path, text in zip(files, texts, strict=True):
-        path.write_bytes(text.encode())
-    return files
+    return [write(folder / f"{number}.txt", text) for number, text in enumerate(texts)]
 
 
 def prepare(files: Sequence[Path], cache: Path, **options) -> PreparedCorpus:
@@ -59,10 +53,6 @@ def sentences_in(corpus: PreparedCorpus) -> list[list[str]]:
         else:
             sentences.append([])
     return sentences
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture
@@ -90,9 +80,9 @@ def test_prepared_corpus_is_the_sentences_of_the_files_in_order(
     expected = list(read_sentences(files, TextSettings()))
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(preparation, "CHUNK_BYTES", chunk_bytes)
-        monkeypatch.setattr(merging, "ENTRIES_AT_ONCE", 3)
-        monkeypatch.setattr(merging, "LEAST_BLOCK_BYTES", 1)
-        monkeypatch.setattr(merging, "BYTES_AT_ONCE", 1)
+        monkeypatch.setattr(preparation, "ENTRIES_AT_ONCE", 3)
+        monkeypatch.setattr(preparation, "LEAST_BLOCK_BYTES", 1)
+        monkeypatch.setattr(preparation, "BYTES_AT_ONCE", 1)
         if not expected:
             with pytest.raises(InputError, match="no words"):
                 prepare(files, folder / "cache")
@@ -115,7 +105,7 @@ def test_result_is_the_same_for_any_chunks_and_processes(tmp_path, monkeypatch):
     cut = prepare(files, tmp_path / "cut", processes=1)
     shared = prepare(files, tmp_path / "shared", processes=2)
     assert whole.key == cut.key == shared.key
-    assert files_of(whole.folder) == files_of(cut.folder) == files_of(shared.folder)
+    assert files_in(whole.folder) == files_in(cut.folder) == files_in(shared.folder)
     assert sentences_in(shared) == list(read_sentences(files, TextSettings()))
 
 
@@ -125,16 +115,6 @@ def test_default_tokenizer_splits_each_line(tmp_path):
     assert sentences_in(corpus) == [["A", "dog", "."], ["A", "cat"], ["sat", "."]]
     corpus = prepare(files, tmp_path / "cache", tokenizer="default", one_sentence_per_line=True)
     assert sentences_in(corpus) == [["A", "dog", ".", "A", "cat"], ["sat", "."]]
-
-
-def test_description_says_what_was_prepared(tmp_path):
-    files = write_files(tmp_path, TEXT, "more\n")
-    corpus = prepare(files, tmp_path / "cache")
-    description = json.loads((corpus.folder / "prepared.json").read_text())
-    assert description["settings"]["tokenizer"] == corpus.settings.tokenizer == "whitespace"
-    assert [file["name"] for file in description["files"]] == ["0.txt", "1.txt"]
-    assert description["sentences"] == corpus.sentences == 5
-    assert str(tmp_path) not in (corpus.folder / "prepared.json").read_text()
 
 
 def test_same_files_are_prepared_once(tmp_path, monkeypatch):
@@ -176,16 +156,10 @@ def test_nothing_but_the_corpus_stays_in_the_cache(tmp_path):
     assert names <= {corpus.key, f"{corpus.key}.lock", "hashes.json"}
 
 
-def test_default_cache_is_the_one_of_the_package(tmp_path, monkeypatch):
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    corpus = preparation.prepare_corpus(write_files(tmp_path, TEXT), TextSettings())
-    assert corpus.folder.parent == tmp_path / "cache" / "corpora"
-
-
 @pytest.mark.usefixtures("small_chunks")
 def test_preparation_goes_on_after_what_a_killed_one_has_done(tmp_path, monkeypatch):
     files = write_files(tmp_path, TEXT * 2, TEXT)
-    expected = files_of(prepare(files, tmp_path / "other cache").folder)
+    expected = files_in(prepare(files, tmp_path / "other cache").folder)
     made: list[str] = []
     write_part = preparation.write_part
 
@@ -205,7 +179,7 @@ def test_preparation_goes_on_after_what_a_killed_one_has_done(tmp_path, monkeypa
     assert len(before) == 5
     assert len(after) > 5
     assert not set(before) & set(after)
-    assert files_of(corpus.folder) == expected
+    assert files_in(corpus.folder) == expected
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -225,23 +199,10 @@ def test_preparation_cut_off_in_merging_keeps_its_parts(tmp_path, monkeypatch):
     assert sentences_in(prepare(files, tmp_path / "cache"))[0] == ["the", "cat", "sat", "."]
 
 
-def test_half_made_folder_of_a_killed_process_is_removed(tmp_path):
-    files = write_files(tmp_path, TEXT)
-    corpus = prepare(files, tmp_path / "cache")
-    left = corpus.folder.rename(corpus.folder.with_name(f".tmp-01234567-{corpus.key}"))
-    prepare(files, tmp_path / "cache")
-    assert not left.exists()
-
-
 def test_text_without_words_is_refused_and_leaves_no_corpus(tmp_path):
     with pytest.raises(InputError, match=r"0\.txt and 1 more: there are no words"):
         prepare(write_files(tmp_path, "", " \n\n"), tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").iterdir() if path.suffix == ""]
-
-
-def test_no_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no files"):
-        prepare([], tmp_path)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -262,23 +223,25 @@ def test_file_that_is_not_there_is_named(tmp_path):
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_progress_goes_over_the_bytes_in_three_passes(tmp_path, monkeypatch):
-    monkeypatch.setattr(merging, "ENTRIES_AT_ONCE", 3)
+def test_progress_has_three_stages_each_up_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "ENTRIES_AT_ONCE", 3)
     files = write_files(tmp_path, TEXT, TEXT)
     total = sum(file.stat().st_size for file in files)
-    calls: list[tuple[int, int | None]] = []
-    prepare(files, tmp_path / "cache", progress=lambda *call: calls.append(call))
-    done = [call[0] for call in calls]
-    assert {call[1] for call in calls} == {total}
-    assert sum(later < earlier for earlier, later in pairwise(done)) == 2
-    assert done.count(total) >= 3
+    heard = Heard()
+    prepare(files, tmp_path / "cache", observer=heard)
+    looked_at, prepared, merged = heard.stages.values()
+    assert (looked_at[0], prepared[0]) == ((0, total), (0, total))
+    assert looked_at[-1][0] == prepared[-1][0] == total
+    assert merged[-1][0] == merged[-1][1]
+    for stage in heard.stages.values():
+        assert [done for done, _ in stage] == sorted(done for done, _ in stage)
 
 
 def test_several_processes_prepare_one_corpus_together(tmp_path):
     files = write_files(tmp_path, TEXT * 50)
     program = (
         "import sys; from pathlib import Path\n"
-        "from elmokit import TextSettings\n"
+        "from elmokit.io.text_files import TextSettings\n"
         "from elmokit.pretraining import corpus as preparation\n"
         "write_part = preparation.write_part\n"
         "def noted(sentences, path):\n"
@@ -296,19 +259,16 @@ def test_several_processes_prepare_one_corpus_together(tmp_path):
 
 
 def test_script_without_a_guard_is_told_so(tmp_path):
-    files = write_files(tmp_path, TEXT * 3)
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from pathlib import Path\n"
-        "from elmokit import TextSettings\n"
-        "from elmokit.pretraining import corpus as preparation\n"
-        "preparation.CHUNK_BYTES = 40\n"
-        f"preparation.prepare_corpus([Path({str(files[0])!r})], TextSettings(),\n"
-        f"                           cache=Path({str(tmp_path / 'cache')!r}), processes=2)\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60
-    )
+    (file,) = write_files(tmp_path, TEXT * 3)
+    lines = [
+        "from pathlib import Path",
+        "from elmokit.io.text_files import TextSettings",
+        "from elmokit.pretraining import corpus",
+        "corpus.CHUNK_BYTES = 40",
+        f"corpus.prepare_corpus([Path({str(file)!r})], TextSettings(), processes=2)",
+    ]
+    command = [sys.executable, str(write(tmp_path / "script.py", lines))]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SLOWLY)
     assert ended.returncode == 1
     assert 'call this under if __name__ == "__main__"' in ended.stderr.splitlines()[-1]
 
@@ -317,22 +277,13 @@ def test_unchanged_files_are_not_hashed_again(tmp_path, monkeypatch):
     files = write_files(tmp_path, "one\n", "two\n")
     long_ago = time.time_ns() - 10**10
     os.utime(files[0], ns=(long_ago, long_ago))
-    memory = tmp_path / "hashes.json"
-    before = hashes.sha256_of_files(files, memory, lambda done, total: None)
+    memory = write(tmp_path / "hashes.json", "not JSON")  # made again
+    before = preparation.sha256_of_files(files, memory, lambda done, total: None)
     read = []
-    really = hashes._sha256
-    monkeypatch.setattr(
-        hashes, "_sha256", lambda path, *rest: read.append(path) or really(path, *rest)
-    )
-    assert hashes.sha256_of_files(files, memory, lambda done, total: None) == before
+    really = preparation.sha256_of
+    monkeypatch.setattr(preparation, "sha256_of", lambda path: read.append(path) or really(path))
+    assert preparation.sha256_of_files(files, memory, lambda done, total: None) == before
     # The second file is so new that it could change again at the same instant.
     assert read == files[1:]
     files[0].write_text("ONE\n")
-    assert hashes.sha256_of_files(files, memory, lambda done, total: None)[0] != before[0]
-
-
-@pytest.mark.parametrize("contents", ["", "not JSON", "[]", '{"a": 3}'])
-def test_damaged_memory_of_hashes_is_made_anew(tmp_path, contents):
-    files = write_files(tmp_path, "one\n")
-    (tmp_path / "hashes.json").write_text(contents)
-    assert len(hashes.sha256_of_files(files, tmp_path / "hashes.json", lambda *_: None)[0]) == 64
+    assert preparation.sha256_of_files(files, memory, lambda done, total: None)[0] != before[0]

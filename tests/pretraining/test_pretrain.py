@@ -6,20 +6,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from closeness import CLEARLY, assert_agree, assert_close, distance
-from pretraining.small_runs import (
-    assert_near,
-    draw_no_curves,
-    measured,
-    newest,
-    sentences,
-    small_run,
-    train,
-    write_text,
-)
+from helpers import Heard, write_sentences
+from pretraining.small_runs import assert_near, measured, newest, sentences, small_run, train
 
 from elmokit import Embedder, LanguageModel
 from elmokit.config import BEGIN_SENTENCE, END_SENTENCE
@@ -32,7 +23,6 @@ from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.pretraining.batches import SentenceReader, WordReader
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.pretraining.objective import Objective
-from elmokit.pretraining.report import Report, TrainingReport
 from elmokit.pretraining.run import CURVES, pretrain
 from elmokit.pretraining.vocabulary import build_vocabulary
 
@@ -52,15 +42,8 @@ QUICKLY: dict[str, Any] = {
 WORDS = {"model.encoder": "words"}
 
 
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    if "curves" not in request.node.name:
-        draw_no_curves(monkeypatch)
-
-
 def held_out(folder: Path, lines: list[list[str]]) -> dict[str, Any]:
-    return {"corpus.valid": [write_text(folder / "held-out.txt", lines)]}
+    return {"corpus.valid": [write_sentences(folder / "held-out.txt", lines)]}
 
 
 # That it learns
@@ -70,7 +53,7 @@ def held_out(folder: Path, lines: list[list[str]]) -> dict[str, Any]:
 def test_a_tiny_model_learns_two_hundred_sentences_by_heart(
     tmp_path: Path, cutoffs: list[int]
 ) -> None:
-    text = write_text(tmp_path / "text.txt", sentences(200))
+    text = write_sentences(tmp_path / "text.txt", sentences(200))
     softmax = {"model.softmax_cutoffs": cutoffs, "model.softmax_division": 2}
     looks = {"logging.validate_every": 50, "corpus.valid": [text]}
 
@@ -96,7 +79,7 @@ def test_reversed_text_swaps_the_losses_of_the_directions(tmp_path: Path) -> Non
     losses = {}
     for name, step in (("text", 1), ("reversed", -1)):
         lines = [words[::step] for words in riddles(200)]
-        files = {"corpus.train": [write_text(tmp_path / f"{name}.txt", lines)]}
+        files = {"corpus.train": [write_sentences(tmp_path / f"{name}.txt", lines)]}
         run = settings | files | held_out(tmp_path, lines) | {"output": str(tmp_path / name)}
         perplexity = train(small_run(tmp_path, run)).perplexity
         assert perplexity is not None
@@ -130,12 +113,12 @@ def test_reversed_text_and_swapped_stacks_have_the_same_losses(tmp_path: Path) -
     saved = read_model(tmp_path / "run" / "model")
     assert saved.vocabulary is not None
     reversed_lines = [words[::-1] for words in sentences(60)]
-    files = [str(tmp_path / "text.txt"), write_text(tmp_path / "reversed.txt", reversed_lines)]
+    files = [str(tmp_path / "text.txt"), write_sentences(tmp_path / "reversed.txt", reversed_lines)]
     losses = []
     for file, weights in zip(files, (saved.weights, swap(saved.weights)), strict=True):
         bilm = BiLM.from_weights(saved.config, weights)
         corpus = prepare_corpus(find_files([file]), TextSettings(), processes=1)
-        words = WordReader.of(corpus, saved.vocabulary, saved.config.encoder)
+        words = WordReader(corpus, saved.vocabulary, saved.config.encoder)
         (batch,) = next(SentenceReader(words, config).batches(2))
         zero = bilm.forward_lstm.zero_state(8, torch.zeros(()))
         state = BiLMState(zero, zero)
@@ -262,57 +245,48 @@ VALIDATION = {
 }
 
 
-class Heard(Report):
-    def __init__(self) -> None:
-        self.lines: list[TrainingReport] = []
-
-    def training(self, report: TrainingReport) -> None:
-        self.lines.append(report)
-
-
 def test_metrics_have_their_names_and_a_sampled_loss_is_no_perplexity(tmp_path: Path) -> None:
     for samples in (None, 20):
         run, heard = tmp_path / str(samples), Heard()
         settings = {"training.samples": samples, "training.steps": 4, "output": str(run)}
         config = small_run(tmp_path, settings | held_out(tmp_path, sentences(5)))
-        pretrain(config, processes=1, report=heard)
+        pretrain(config, processes=1, observer=heard)
         lines = read_metrics(run / METRICS)
         names = {line["kind"]: set(line) for line in lines}
         sampled = "sampled_" if samples else ""
         losses = {"loss_forward", "loss_backward"}
         assert names["train"] == TRAINING - losses | {sampled + name for name in losses}
         assert names["validation"] == VALIDATION
-        assert [line.sampled for line in heard.lines] == [bool(samples)] * 2
-        assert [line.step for line in heard.lines] == [2, 4]
+        assert [f"{sampled}loss_forward" in values for values in heard.measured] == [True] * 2
+        assert heard.stages["training"] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+        assert heard.stages["reading held-out text"][-1] == (5, 5)
+        assert [values["step"] for values in heard.validations] == [4]
         assert all(line["words_per_second"] > 0 for line in lines if line["kind"] == "train")
 
 
+@pytest.mark.pictures
 def test_curves_are_drawn(tmp_path: Path) -> None:
     train(small_run(tmp_path, held_out(tmp_path, sentences(5))))
     assert (tmp_path / "run" / CURVES).read_bytes().startswith(b"\x89PNG")
 
 
-def test_rate_rises_and_falls_as_the_metrics_say(tmp_path: Path) -> None:
-    schedule = {"training.schedule": "linear", "training.warmup_steps": 2, "logging.every": 1}
-    train(small_run(tmp_path, schedule | {"training.steps": 6, "training.learning_rate": 0.4}))
-    rates = [line["learning_rate"] for line in measured(tmp_path / "run")]
-    assert rates == pytest.approx([0.2, 0.4, 0.4, 0.3, 0.2, 0.1])
-
-
 # What reads it
 
 
-def test_a_trained_model_is_embedded_with_and_converted(tmp_path: Path) -> None:
-    model = train(small_run(tmp_path)).model
-    vectors = Embedder.load(model).embed(sentences(3))
-    assert vectors[0].shape == (len(sentences(3)[0]), 16)
+@pytest.mark.parametrize("kind", [{}, WORDS], ids=["characters", "words"])
+def test_a_trained_model_is_embedded_with_and_converted(
+    tmp_path: Path, kind: dict[str, Any]
+) -> None:
+    result = train(small_run(tmp_path, kind | held_out(tmp_path, sentences(5))))
+    assert LanguageModel.load(result.model).perplexity(sentences(5)) == result.perplexity
+    vectors = Embedder.load(result.model).embed(sentences(5))
+    assert vectors[0].shape == (len(sentences(5)[0]), 16)
 
-    convert_model([model], tmp_path / "pair")
+    convert_model([result.model], tmp_path / "pair")
     pair = [tmp_path / "pair" / name for name in ("options.json", "weights.hdf5")]
-    assert_agree(Embedder.load(*pair).embed(sentences(3)), vectors)
-    language_model = LanguageModel.load(*pair, vocabulary=tmp_path / "pair" / "vocabulary.txt")
-    expected = LanguageModel.load(model).perplexity(sentences(3))
-    assert language_model.perplexity(sentences(3)) == expected
+    words = {"vocabulary": tmp_path / "pair" / "vocabulary.txt"}
+    assert_agree(Embedder.load(*pair, **words).embed(sentences(5)), vectors)
+    assert LanguageModel.load(*pair, **words).perplexity(sentences(5)) == result.perplexity
 
 
 def test_a_model_with_an_adaptive_softmax_is_converted_without_it(tmp_path: Path) -> None:
@@ -358,17 +332,6 @@ def test_word_vectors_are_where_a_word_model_starts(tmp_path: Path, frozen: bool
     assert_close(tables[0][rows], expected)
     assert torch.equal(tables[0], tables[1]) == frozen
     assert not tables[1][0].any()
-
-
-def test_a_word_model_is_loaded_by_all_who_read_models(tmp_path: Path) -> None:
-    result = train(small_run(tmp_path, WORDS | held_out(tmp_path, sentences(5))))
-    assert LanguageModel.load(result.model).perplexity(sentences(5)) == result.perplexity
-    vectors = Embedder.load(result.model).embed(sentences(5))
-    assert all(bool(np.isfinite(vector).all()) for vector in vectors)
-    convert_model([result.model], tmp_path / "pair")
-    pair = [tmp_path / "pair" / name for name in ("options.json", "weights.hdf5")]
-    again = Embedder.load(*pair, vocabulary=tmp_path / "pair" / "vocabulary.txt")
-    assert_agree(again.embed(sentences(5)), vectors)
 
 
 # What is refused

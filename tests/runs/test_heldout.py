@@ -1,10 +1,8 @@
-import gzip
 import json
 import lzma
-from pathlib import Path
 
-import pytest
-from small_language_models import write_language_model
+from helpers import write
+from small_models import write_language_model
 
 from elmokit.inference.language_model import LanguageModel
 from runs.heldout import main, sentences_of_wikitext
@@ -28,44 +26,20 @@ WIKITEXT = "\n".join(
 )
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return write_language_model(tmp_path / "model")
-
-
-@pytest.fixture
-def raw(tmp_path: Path) -> Path:
-    path = tmp_path / "raw.txt.xz"
-    path.write_bytes(lzma.compress(RAW.encode()))
-    return path
-
-
-@pytest.fixture
-def wikitext(tmp_path: Path) -> Path:
-    path = tmp_path / "wiki.gz"
-    path.write_bytes(gzip.compress(WIKITEXT.encode()))
-    return path
-
-
-def paragraphs(*lines: str) -> list[list[str]]:
-    return [line.split() for line in lines]
-
-
-def test_headings_are_dropped_and_split_words_joined():
-    text = paragraphs("= = A = =", "A 3 @.@ 5 m well @-@ to @-@ do cat .", "= B =", "E = m")
-    assert list(sentences_of_wikitext(text)) == [
-        ["A", "3.5", "m", "well-to-do", "cat", "."],
-        ["E", "=", "m"],
+def test_headings_are_dropped_and_split_words_joined_or_unknown():
+    lines = ["= = A = =", "A 3 @.@ 5 m well @-@ to @-@ do .", "= B =", "<unk> , <unk> @-@ like"]
+    assert list(sentences_of_wikitext([line.split() for line in lines])) == [
+        ["A", "3.5", "m", "well-to-do", "."],
+        ["<UNK>", ",", "<UNK>"],
     ]
 
 
-def test_a_word_with_an_unknown_part_is_the_unknown_word():
-    text = paragraphs("<unk> cats , <unk> @-@ like")
-    assert list(sentences_of_wikitext(text)) == [["<UNK>", "cats", ",", "<UNK>"]]
-
-
-def test_the_table_has_every_text_in_every_state(model, raw, wikitext, capsys):
-    main(["--model", model, "--text", f"books={raw}", "--whitespace", f"wiki={wikitext}"])
+def test_the_table_has_every_text_in_every_state(tmp_path, capsys):
+    model, output = write_language_model(tmp_path / "model"), tmp_path / "heldout.json"
+    raw = write(tmp_path / "raw.txt.xz", lzma.compress(RAW.encode()))
+    wikitext = write(tmp_path / "wiki.gz", WIKITEXT)
+    texts = ["--text", f"books={raw}", "--whitespace", f"wiki={wikitext}"]
+    main(["--model", model, *texts, "--json", str(output)])
     lines = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:6]]
     assert [row[:2] for row in rows] == [
@@ -83,20 +57,5 @@ def test_the_table_has_every_text_in_every_state(model, raw, wikitext, capsys):
     expected = LanguageModel.load(model).perplexity(RAW_SENTENCES)
     values = [expected.forward, expected.backward, expected.mean]
     assert rows[0][2:5] == [f"{value:,.1f}" for value in values]
-
-
-def test_json_holds_the_numbers_of_the_sentences_asked_for(model, raw, tmp_path, capsys):
-    output = tmp_path / "results" / "heldout.json"
-    main(["--model", model, "--text", f"books={raw}", "--sentences", "2", "--json", str(output)])
-    zero, carry = json.loads(output.read_text())["rows"]
-    expected = LanguageModel.load(model).perplexity(RAW_SENTENCES[:2], "carry")
-    assert carry == {"source": "books", "sentences": 2, **expected.to_dict()}
-    assert zero["forward"] != carry["forward"]
-    assert " --sentences 2 --json " in capsys.readouterr().out
-
-
-def test_a_wrong_name_is_told_before_anything_is_measured(model, raw, capsys):
-    with pytest.raises(SystemExit, match=r"absent\.txt: is no file") as ended:
-        main(["--model", model, "--text", f"books={raw}", "--text", "news=absent.txt"])
-    assert "\n" not in str(ended.value)
-    assert capsys.readouterr().out == ""
+    written = json.loads(output.read_text())["rows"][0]
+    assert written == {"source": "books", "sentences": 3, **expected.to_dict()}

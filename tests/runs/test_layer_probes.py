@@ -1,28 +1,15 @@
-import gzip
 import json
 from pathlib import Path
 
 import pytest
-from analysis.probes.small_texts import INDEX, TEST_KEYS
-from small_language_models import write_language_model
-from small_models import small_embedder
+from analysis.probes.small_texts import INDEX, SEMCOR, TEST_KEYS, conllu
+from helpers import write
+from small_models import small_embedder, write_language_model
 
 from elmokit.analysis.probes.files import TaggedWords
-from runs.layer_probes import FILES, macro_f1, main, micro_f1, probe_tags
+from runs.layer_probes import FILES, main, probe_tags
 
-CONLLU = """\
-# sent_id = 1
-# text = I don't
-1	I	I	PRON	PRP	_	2	nsubj	_	_
-2-3	don't	_	_	_	_	_	_	_	_
-2	do	do	AUX	VBP	_	0	root	_	_
-3	n't	not	PART	RB	_	2	advmod	_	_
-3.1	know	know	VERB	VB	_	_	_	_	_
-
-# sent_id = 2
-1	#	#	SYM	NN	_	0	root	_	_
-2	cats	cat	NOUN	NNS	_	1	dep	_	_
-"""
+CONLLU = conllu("I/PRON do/AUX n't/PART", "#/SYM cats/NOUN")
 CONLL = """\
 -DOCSTART- -X- O O
 
@@ -31,17 +18,6 @@ Spain NNP I-NP B-LOC
 # # O O
 
 cats NNS I-NP O
-"""
-SEMCOR = """\
-# sent_id = a.1
-Mary_Ann	NNP	person	person%1:03:00::
-took_place	VB	take_place	take_place%2:30:00::
-``	PUNC	-	-
-banks	NN	bank	bank%1:17:01::;bank%1:14:00::
-''	PUNC	-	-
-
-# sent_id = a.2
-odd	JJ	odd	odd%5:00:00:strange:00
 """
 TEST_DATA = """\
 <?xml version="1.0" encoding="UTF-8" ?>
@@ -53,12 +29,6 @@ TEST_DATA = """\
 <instance id="d.s.2" lemma="odd" pos="ADJ">odd</instance>
 </sentence></text></corpus>
 """
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()))
-    return path
 
 
 @pytest.fixture
@@ -75,22 +45,6 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return write_language_model(tmp_path / "model")
-
-
-def folders(data: Path, *names: str) -> list[str]:
-    return [part for name in names for part in (f"--{name}", str(data / name))]
-
-
-def test_f1_leaves_out_words_that_are_no_entity():
-    wanted = ["PER", "PER", "LOC", "O", "O", "O"]
-    given = ["PER", "LOC", "LOC", "O", "O", "PER"]
-    assert micro_f1(given, wanted) == pytest.approx(2 * 2 / (4 + 3))
-    assert macro_f1(given, wanted) == pytest.approx((2 * 1 / 4 + 2 * 1 / 3) / 2)
-
-
 def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
     # The tag of x is that of the word before it: layer 0 can only guess.
     def sentence(first: str) -> TaggedWords:
@@ -105,10 +59,11 @@ def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
     assert len(layers) == 4
 
 
-def test_the_table_has_a_line_for_each_layer_and_their_average(model, data, tmp_path, capsys):
+def test_the_table_has_a_line_for_each_layer_and_their_average(data, tmp_path, capsys):
     output = tmp_path / "probes.json"
-    options = ["--model", model, "--json", str(output)]
-    main([*options, *folders(data, "ewt", "conll", "wsd")])
+    options = ["--model", write_language_model(tmp_path / "model"), "--json", str(output)]
+    folders = [f"--{name}={data / name}" for name in ("ewt", "conll", "wsd")]
+    main([*options, *folders])
     header, _, *lines, blank, machine = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     assert [row[0] for row in rows] == ["baseline", "0", "1", "2", "average"]

@@ -2,9 +2,9 @@ import json
 from pathlib import Path
 
 import pytest
-from analysis.probes.small_texts import INDEX, SEMCOR, conllu, minimal_pair, write, write_senses
-from small_language_models import write_language_model
-from small_models import small_bilm
+from analysis.probes.small_texts import INDEX, SEMCOR, conllu, minimal_pair, write_senses
+from helpers import write
+from small_models import small_bilm, write_language_model
 from static.small_vectors import small_vectors
 
 from elmokit import Embedder
@@ -26,9 +26,7 @@ def data(tmp_path: Path) -> Path:
     for path in (tmp_path / "tests").iterdir():
         path.rename(tmp_path / "wsd" / path.name)
     write(tmp_path / "wsd" / "wordnet-3.0.index.sense.gz", INDEX)
-    other = (
-        SEMCOR.replace("bank%1:17:01::;", "").replace("Mary", "Ann").replace("odd\tJJ", "od\tJJ")
-    )
+    other = SEMCOR.replace("bank%1:17:01::;", "").replace("Mary", "Ann")
     for part, text in zip(PARTS, (SEMCOR, other, other.replace("14:00", "17:01")), strict=True):
         write(tmp_path / "wsd" / f"semcor3.{part}.tsv.gz", text)
     for part in TREEBANK:
@@ -46,20 +44,17 @@ def test_every_probe_has_a_table_and_all_are_in_one_file(data, tmp_path, capsys)
     main([*probes, *options, "--json", str(output), "--picture", str(picture)])
     out = capsys.readouterr().out
     reports = json.loads(output.read_text())["reports"]
-    names = ["part of speech", "word sense", "nearest occurrence", "word similarity"]
-    names.append("minimal pairs")
-    assert [report["probe"] for report in reports] == names
-    assert [f"| {name}: " in out for name in names] == [True] * 5
+    names = [report["probe"] for report in reports]
+    assert len(names) == len(probes)
+    assert all(f"| {name}: " in out for name in names)
     assert "`python -m runs.probe_english_small pos wsd" in out
     assert picture.is_file()
 
 
 def test_what_is_absent_is_one_line(tmp_path):
     model = write_language_model(tmp_path / "model")
-    with pytest.raises(SystemExit, match="en_ewt-ud-train"):
+    with pytest.raises(SystemExit, match=r"^[^\n]*en_ewt-ud-train[^\n]*$"):
         main(["pos", "--model", model, "--data", str(tmp_path), "--static", "none"])
-    with pytest.raises(SystemExit):
-        main(["tea-leaves"])
 
 
 def test_relatives_are_near_where_vectors_say_so_and_unknown_to_those_without_subwords():

@@ -4,7 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from small_language_models import write_language_model
+from helpers import write
+from small_models import write_language_model
+
+from runs.spam_data import Messages, parser_of, parts_of, read_messages
 
 MESSAGES = [("spam", "win a prize now"), ("ham", "see you at six"), ("ham", "on my way")] * 5
 
@@ -42,3 +45,22 @@ def test_scikit_learn_prints_a_row_and_with_folds_all_choices(arguments, capsys)
     main([*arguments, "--folds", "2", "--deduplicate"])
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if line.startswith("| scikit-learn, ")]) == 9
+
+
+SPAM = """\
+v1,v2,,,
+ham,"Go on, crazy..",,,
+spam,Win \xa31000,,,
+ham,half,"the rest",,
+ham,"Go on, crazy..",,,
+spam,last,,,
+"""
+
+
+def test_messages_are_the_first_two_columns_and_folds_never_see_the_test(tmp_path):
+    data = write(tmp_path / "spam.csv", SPAM.encode("latin-1"))
+    texts = ["Go on, crazy..", "Win £1000", "half", "Go on, crazy..", "last"]
+    assert read_messages(data) == Messages(texts, [0, 1, 0, 0, 1])
+    folds = parts_of(parser_of("").parse_args([str(data), "--folds", "2"]))
+    assert "last" not in {text for part in folds for messages in part for text in messages.texts}
+    assert parts_of(parser_of("").parse_args([str(data)]))[0][1].texts == ["last"]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from elmokit.errors import ConfigError
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.coref.scores import GapScore
 from elmokit.tasks.scores import Counts
@@ -64,44 +63,13 @@ def test_pronouns_are_resolved_by_the_networks_of_documents(trainings, monkeypat
     )
 
 
-def test_a_run_of_other_settings_is_run_anew(trainings):
+def test_a_run_of_other_settings_is_run_again(trainings):
     task_runs.run_seeds("sick", "ELMo", {}, (1,))
     found = task_runs.run_seeds("sick", "ELMo", {"network.hidden": 7}, (1,))
 
     assert [arguments["force"] for _, _, arguments in trainings.asked] == [False, True]
     assert trainings.asked[-1][0].network.hidden == 7
     assert found.tests == (50.0,)
-
-
-def test_a_run_that_is_wanted_longer_goes_on_and_a_shorter_one_is_run_anew(trainings, monkeypatch):
-    checkpoints = task_runs.FOLDER / task_runs.version() / "sick" / "ELMo-1" / "checkpoints"
-    for epochs, patience in ((5, 3), (8, 3), (8, 4), (7, 5)):
-        monkeypatch.setattr(task_runs, "describe", lambda day=epochs: f"here, day {day}")
-        settings = {"training.epochs": epochs, "training.patience": patience}
-        found = task_runs.run_seeds("sick", "ELMo", settings, (1,))
-        checkpoints.mkdir(exist_ok=True)
-        if (epochs, patience) == (8, 4):
-            assert found.made == {"here, day 5, and from there on here, day 8"}
-
-    done = [(arguments["resume"], arguments["force"]) for _, _, arguments in trainings.asked]
-    assert done == [(False, False), (True, False), (True, False), (False, True)]
-    assert found.made == {"here, day 7"}
-
-
-def test_a_run_that_was_stopped_goes_on_unless_its_settings_were_others(trainings, monkeypatch):
-    def refusing(config: TaskConfig, folder: Path, **arguments: Any) -> None:
-        trainings(config, folder, **arguments)
-        if arguments["resume"] and config.network.hidden == 7:
-            raise ConfigError("network.hidden is 100 in the checkpoint and 7 here")
-
-    monkeypatch.setattr(task_runs, "train_task", refusing)
-    for seed, settings in ((1, {}), (2, {"network.hidden": 7})):
-        folder = task_runs.FOLDER / task_runs.version() / "sick" / f"ELMo-{seed}"
-        (folder / "checkpoints").mkdir(parents=True)
-        task_runs.run_seeds("sick", "ELMo", settings, (seed,))
-
-    done = [(arguments["resume"], arguments["force"]) for _, _, arguments in trainings.asked]
-    assert done == [(True, False), (True, False), (False, True)]
 
 
 def test_the_table_names_the_paper_its_command_and_all_the_time(trainings, capsys):
@@ -122,15 +90,10 @@ def test_the_ablations_are_two_tables_of_one_seed(trainings, capsys):
     assert set(seeds(trainings)) == {1}
 
 
-def test_sample_efficiency_is_of_three_parts_of_the_data(trainings, capsys):
-    sample_efficiency.main(["sst", "--seeds", "2"])
-    out = capsys.readouterr().out
-    assert "`python -m runs.sample_efficiency sst --seeds 2`: here, today" in out
+def test_sample_efficiency_is_of_three_parts_of_the_data_and_drawn(trainings, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    sample_efficiency.main(["sst", "--seeds", "2", "--picture", str(tmp_path / "a.png")])
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "`python -m runs.sample_efficiency sst --seeds 2 " in capsys.readouterr().out
     fractions = [config.training.fraction for config, _, _ in trainings.asked]
     assert fractions == [0.01, 0.1, 1.0] * 2
-
-
-def test_sample_efficiency_is_drawn(trainings, tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    sample_efficiency.main(["sst", "--picture", str(tmp_path / "a.png")])
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from small_services import running, small_served_model
+from service.small_services import running, small_served_model
 
 from elmokit.service.middleware import Limits
 from elmokit.service.server import create_application
@@ -32,10 +32,12 @@ def converse(model: ServedModel) -> Callable[..., Any]:
             service = Service(lambda: served, limits or Limits())
             application = create_application(service, **settings)
             transport = httpx.ASGITransport(application)
-            async with application.router.lifespan_context(application):
-                await service.loaded()
-                async with httpx.AsyncClient(transport=transport, base_url="http://t") as client:
-                    return await talk(client)
+            async with (
+                service.running() as loading,
+                httpx.AsyncClient(transport=transport, base_url="http://t") as client,
+            ):
+                await loading
+                return await talk(client)
 
         return asyncio.run(run_application())
 
@@ -44,7 +46,7 @@ def converse(model: ServedModel) -> Callable[..., Any]:
 
 @pytest.fixture
 def post(converse) -> Callable[..., httpx.Response]:
-    """Send one body; gives the answer."""
+    """Send one body; gives the response."""
 
     def send(path: str, body: Any, headers: dict[str, str] | None = None, **settings: Any) -> Any:
         return converse(lambda client: client.post(path, json=body, headers=headers), **settings)

@@ -8,16 +8,16 @@ import pytest
 
 from elmokit.errors import InputError
 from elmokit.service.batching import COST_PER_BATCH, Gatherer
-from elmokit.service.middleware import Limits, RequestError
+from elmokit.service.middleware import Limits, RequestError, ServiceMetrics
 
 PATIENT = Limits(gather_seconds=0.04)
 
 
 class Doubling:
-    """Doubles numbers, whose cost they are too; keeps what it was given, turn by turn."""
+    """Doubles numbers, whose cost they are too; keeps what it was given, batch by batch."""
 
     def __init__(self) -> None:
-        self.turns: list[list[int]] = []
+        self.batches: list[list[int]] = []
         self.begun = 0
         self.go = threading.Event()
         self.go.set()
@@ -25,7 +25,7 @@ class Doubling:
     def compute(self, items: Sequence[int]) -> list[int]:
         self.begun += 1
         self.go.wait(10)
-        self.turns.append(list(items))
+        self.batches.append(list(items))
         if 13 in items:
             raise InputError("13 brings bad luck")
         return [2 * item for item in items]
@@ -34,17 +34,20 @@ class Doubling:
         return item
 
 
-async def is_computing(kind: Doubling) -> None:
-    """Wait until the model has begun a turn."""
+async def begun(gatherer, kind: Doubling, items: list[int], **values: int) -> asyncio.Task:
+    """A request whose first batch the model is computing, until `kind.go` is set."""
+    kind.go.clear()
+    task = asyncio.create_task(gatherer.compute(kind, items, **values))
     while not kind.begun:
         await asyncio.sleep(0.001)
+    return task
 
 
 def gathered(talk, limits: Limits = PATIENT):
     """What a conversation with a gatherer gives."""
 
     async def run():
-        gatherer = Gatherer(limits)
+        gatherer = Gatherer(limits, ServiceMetrics())
         gatherer.start()
         try:
             return await asyncio.wait_for(talk(gatherer), 20)
@@ -54,18 +57,14 @@ def gathered(talk, limits: Limits = PATIENT):
     return asyncio.run(run())
 
 
-def test_requests_that_come_together_share_a_turn():
+def test_requests_that_come_together_share_a_batch():
     kind = Doubling()
 
     async def talk(gatherer):
         return await asyncio.gather(*(gatherer.compute(kind, [n, n + 1]) for n in range(1, 9)))
 
     assert gathered(talk) == [[2 * n, 2 * n + 2] for n in range(1, 9)]
-    assert len(kind.turns) == 1
-
-
-def test_a_request_without_items_is_answered_at_once():
-    assert gathered(lambda gatherer: gatherer.compute(Doubling(), [])) == []
+    assert len(kind.batches) == 1
 
 
 def test_what_one_request_spoils_is_its_own():
@@ -85,9 +84,7 @@ def test_a_large_request_lets_a_small_one_pass():
     large = [COST_PER_BATCH // 8] * 80
 
     async def talk(gatherer):
-        kind.go.clear()
-        slow = asyncio.create_task(gatherer.compute(kind, large))
-        await is_computing(kind)
+        slow = await begun(gatherer, kind, large)
         small = asyncio.create_task(gatherer.compute(kind, [7]))
         await asyncio.sleep(0)
         kind.go.set()
@@ -96,11 +93,43 @@ def test_a_large_request_lets_a_small_one_pass():
         return await slow
 
     assert gathered(talk) == [2 * cost for cost in large]
-    assert len(kind.turns) >= 10
-    assert all(sum(turn) <= COST_PER_BATCH + 7 for turn in kind.turns)
+    assert len(kind.batches) >= 10
+    assert all(sum(batch) <= COST_PER_BATCH + 7 for batch in kind.batches)
 
 
-def test_two_large_requests_share_each_turn():
+@pytest.mark.parametrize("limit", [{"waiting_words": 100}, {"waiting_values": 100}])
+def test_when_too_much_waits_the_next_is_told_when_to_come_back(limit):
+    kind = Doubling()
+
+    async def talk(gatherer):
+        first = await begun(gatherer, kind, [90], values=90)
+        with pytest.raises(RequestError) as error:
+            await gatherer.compute(kind, [20], values=20)
+        kind.go.set()
+        await first
+        assert await gatherer.compute(kind, []) == []
+        assert await gatherer.compute(kind, [200], values=200) == [400]  # alone, above all bounds
+        return error.value
+
+    error = gathered(talk, Limits(gather_seconds=0.001, **limit))
+    assert error.status == 503
+    assert error.retry_after >= 1
+
+
+def test_a_request_cancelled_between_its_batches_goes_no_further():
+    kind = Doubling()
+
+    async def talk(gatherer):
+        left = await begun(gatherer, kind, [COST_PER_BATCH] * 5)
+        left.cancel()
+        kind.go.set()
+        await gatherer.compute(kind, [1])
+
+    gathered(talk)
+    assert kind.batches == [[COST_PER_BATCH], [1]]
+
+
+def test_two_large_requests_share_each_batch():
     kind = Doubling()
     cost = COST_PER_BATCH // 8
 
@@ -108,7 +137,7 @@ def test_two_large_requests_share_each_turn():
         await asyncio.gather(*(gatherer.compute(kind, [cost + n] * 16) for n in (1, 2)))
 
     gathered(talk)
-    assert {cost + 1, cost + 2} == set(kind.turns[0])
+    assert {cost + 1, cost + 2} == set(kind.batches[0])
 
 
 def test_kinds_take_turns():
@@ -123,48 +152,8 @@ def test_kinds_take_turns():
         await slow
 
     gathered(talk)
-    assert len(one.turns) == 3
-    assert other.turns == [[1]]
-
-
-def test_when_too_much_waits_the_next_is_told_when_to_come_back():
-    kind = Doubling()
-    limits = Limits(waiting_words=100, gather_seconds=0.001)
-
-    async def talk(gatherer):
-        kind.go.clear()
-        first = asyncio.create_task(gatherer.compute(kind, [90]))
-        await is_computing(kind)
-        with pytest.raises(RequestError) as refused:
-            await gatherer.compute(kind, [20])
-        kind.go.set()
-        await first
-        assert await gatherer.compute(kind, [20]) == [40]
-        return refused.value
-
-    error = gathered(talk, limits)
-    assert error.status == 503
-    assert error.retry_after >= 1
-
-
-def test_answers_that_would_hold_too_many_numbers_wait_for_others():
-    kind = Doubling()
-
-    async def talk(gatherer):
-        kind.go.clear()
-        first = asyncio.create_task(gatherer.compute(kind, [1], values=90))
-        await is_computing(kind)
-        with pytest.raises(RequestError):
-            await gatherer.compute(kind, [1], values=20)
-        kind.go.set()
-        await first
-
-    gathered(talk, Limits(waiting_values=100, gather_seconds=0.001))
-
-
-def test_one_request_above_all_bounds_is_computed_when_alone():
-    limits = Limits(waiting_words=10)
-    assert gathered(lambda gatherer: gatherer.compute(Doubling(), [50]), limits) == [100]
+    assert len(one.batches) == 3
+    assert other.batches == [[1]]
 
 
 def test_a_cancelled_request_is_not_computed_and_frees_its_place():
@@ -180,28 +169,4 @@ def test_a_cancelled_request_is_not_computed_and_frees_its_place():
         return stayed
 
     assert gathered(talk) == [2]
-    assert kind.turns == [[1]]
-
-
-def test_a_request_cancelled_between_its_turns_goes_no_further():
-    kind = Doubling()
-
-    async def talk(gatherer):
-        kind.go.clear()
-        left = asyncio.create_task(gatherer.compute(kind, [COST_PER_BATCH] * 5))
-        await is_computing(kind)
-        left.cancel()
-        kind.go.set()
-        await gatherer.compute(kind, [1])
-
-    gathered(talk)
-    assert kind.turns == [[COST_PER_BATCH], [1]]
-
-
-def test_a_kind_that_loses_results_is_an_error():
-    class Losing(Doubling):
-        def compute(self, items: Sequence[int]) -> list[int]:
-            return []
-
-    with pytest.raises(RuntimeError, match="0 results for 1 items"):
-        gathered(lambda gatherer: gatherer.compute(Losing(), [1]))
+    assert kind.batches == [[1]]

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from elmokit.service.middleware import Guard, Keys, Limits, RequestError
-from elmokit.service.schemas import BoundedResponse
+from elmokit.errors import ElmoError
+from elmokit.service.middleware import Guard, Keys, Limits, ServiceMetrics, read_keys
 
 KEY = "correct-horse"
 
@@ -68,7 +67,7 @@ def ask(make, app=echo, limits: Limits | None = None, **settings: Any) -> Exchan
 
     async def run() -> Exchange:
         exchange = make()
-        guard = Guard(app, limits=limits or Limits(), **settings)
+        guard = Guard(app, metrics=ServiceMetrics(), limits=limits or Limits(), **settings)
         await asyncio.wait_for(guard(exchange.scope, exchange.receive, exchange.send), 10)
         assert (guard.requests, guard.buffered) == (0, 0)
         return exchange
@@ -81,142 +80,91 @@ def test_a_body_in_chunks_arrives_whole():
     assert exchange.sent[1]["body"] == b"abcd"
 
 
-def test_a_body_that_says_it_is_too_long_is_not_read():
-    exchange = ask(lambda: Exchange(b"x", content_length="1000"), limits=Limits(body_bytes=999))
-    assert exchange.status == 413
-    assert len(exchange.messages) == 1
-    assert (b"connection", b"close") in exchange.sent[0]["headers"]
-
-
-def test_a_body_that_does_not_say_is_read_no_further_than_the_limit():
+def test_a_body_is_read_no_further_than_the_limit():
     exchange = ask(lambda: Exchange(*[b"x" * 10] * 100), limits=Limits(body_bytes=35))
     assert exchange.status == 413
     assert len(exchange.messages) == 96
+    assert (b"connection", b"close") in exchange.sent[0]["headers"]
 
 
-@pytest.mark.parametrize("length", ["nonsense", "-1", "9" * 5000])
-def test_a_length_that_is_none_is_no_failure(length):
-    assert ask(lambda: Exchange(b"x", content_length=length)).status in (200, 413)
-
-
-def test_bodies_of_all_requests_together_are_bounded():
+@pytest.mark.parametrize("chunks", [1, 2])  # of which one comes
+@pytest.mark.parametrize(
+    ("limits", "closed"), [({"requests": 1}, False), ({"buffered_bytes": 15}, True)]
+)
+def test_requests_and_bodies_at_once_are_bounded(chunks, limits, closed):
     async def run() -> Exchange:
-        guard = Guard(never, limits=Limits(buffered_bytes=15))
-        first, second = Exchange(b"x" * 10), Exchange(b"x" * 10)
+        guard = Guard(never, metrics=ServiceMetrics(), limits=Limits(**limits))
+        first, second = Exchange(*[b"x" * 20] * chunks), Exchange(b"x" * 10)  # alone all may come
+        del first.messages[1:]
         waiting = asyncio.create_task(guard(first.scope, first.receive, first.send))
         await asyncio.sleep(0.01)
         await guard(second.scope, second.receive, second.send)
         first.gone.set()
         await waiting
-        return second
-
-    assert asyncio.run(run()).status == 503
-
-
-def test_requests_at_once_are_bounded():
-    async def run() -> Exchange:
-        guard = Guard(never, limits=Limits(requests=1))
-        first, second = Exchange(), Exchange()
-        waiting = asyncio.create_task(guard(first.scope, first.receive, first.send))
-        await asyncio.sleep(0.01)
-        await guard(second.scope, second.receive, second.send)
-        first.gone.set()
-        await waiting
+        assert guard.buffered == 0
         return second
 
     exchange = asyncio.run(run())
     assert exchange.status == 503
     assert (b"retry-after", b"1") in exchange.sent[0]["headers"]
+    assert ((b"connection", b"close") in exchange.sent[0]["headers"]) == closed
 
 
-def test_responses_that_clients_do_not_take_are_bounded():
-    async def run() -> tuple[Exchange, int]:
-        service = SimpleNamespace(unsent_bytes=0, limits=Limits(answering_bytes=15))
-        slow, late = Exchange(), Exchange()
-        for exchange in (slow, late):
-            exchange.scope["app"] = SimpleNamespace(state=SimpleNamespace(service=service))
-        taken = asyncio.Event()
-
-        async def take_slowly(message: dict[str, Any]) -> None:
-            await slow.send(message)
-            await taken.wait()
-
-        response = BoundedResponse(b"x" * 10)
-        waiting = asyncio.create_task(response(slow.scope, slow.receive, take_slowly))
-        await asyncio.sleep(0.01)
-        with pytest.raises(RequestError, match="too many large responses") as error:
-            await response(late.scope, late.receive, late.send)
-        taken.set()
-        await waiting
-        assert late.sent == []
-        assert service.unsent_bytes == 0
-        return slow, error.value.status
-
-    slow, status = asyncio.run(run())
-    assert (slow.status, status) == (200, 503)
-
-
-def test_a_response_that_there_is_no_room_for_is_an_error(converse):
+def test_responses_that_clients_have_not_taken_are_bounded(converse):
     async def talk(client):
         service = client._transport.app.state.service
         service.unsent_bytes = 1
-        return await client.get("/health")
+        late = await client.get("/health")
+        service.unsent_bytes = 0
+        alone = await client.get("/health")
+        return late, alone, service.unsent_bytes
 
-    response = converse(talk, limits=Limits(answering_bytes=2))
-    assert response.status_code == 503
-    assert response.headers["retry-after"] == "1"
+    late, alone, unsent = converse(talk, limits=Limits(answering_bytes=2))
+    assert (late.status_code, alone.status_code, unsent) == (503, 200, 0)
+    assert late.headers["retry-after"] == "1"
 
 
-def test_when_the_client_goes_its_work_is_left():
-    left = []
+@pytest.mark.parametrize(("chunks", "left"), [([b"x"], [True]), ([b"x", b"y"], [])])
+def test_when_the_client_goes_its_work_is_left(chunks, left):
+    found = []
 
     async def work(scope, receive, send):
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            left.append(True)
+            found.append(True)
             raise
 
     def make() -> Exchange:
-        exchange = Exchange(b"x")
+        exchange = Exchange(*chunks)
+        exchange.messages = exchange.messages[:1]
         exchange.gone.set()
         return exchange
 
     assert ask(make, work).sent == []
-    assert left == [True]
+    assert found == left
 
 
-def test_a_client_that_goes_in_the_middle_of_its_body_is_forgotten():
+@pytest.mark.parametrize(
+    ("chunks", "late"), [([b"x"], "no response"), ([b"x", b"y"], "the body did not arrive")]
+)
+def test_a_response_or_a_body_that_takes_too_long_is_given_up(chunks, late):
     def make() -> Exchange:
-        exchange = Exchange(b"x", b"y")
-        exchange.messages.pop()
-        exchange.gone.set()
+        exchange = Exchange(*chunks)
+        exchange.messages = exchange.messages[:1]
         return exchange
 
-    assert ask(make).sent == []
-
-
-def test_an_answer_that_takes_too_long_is_given_up():
-    exchange = ask(Exchange, never, Limits(request_seconds=0.02))
+    exchange = ask(make, never, Limits(request_seconds=0.02))
     assert exchange.status == 503
-    assert "no response within 0.02 s" in exchange.error
-
-
-def test_a_body_that_never_ends_is_given_up():
-    def make() -> Exchange:
-        exchange = Exchange(b"x", b"y")
-        exchange.messages.pop()
-        return exchange
-
-    exchange = ask(make, limits=Limits(request_seconds=0.02))
-    assert exchange.status == 408
-    assert "did not arrive in time" in exchange.error
+    assert f"{late} within 0.02 s" in exchange.error
+    closed = (b"connection", b"close") in exchange.sent[0]["headers"]
+    assert closed == (len(chunks) == 2)
 
 
 def test_whoever_cancels_the_service_itself_is_heard():
     async def run() -> None:
         exchange = Exchange()
-        guard = Guard(never, limits=Limits())
+        guard = Guard(never, metrics=ServiceMetrics(), limits=Limits())
         task = asyncio.create_task(guard(exchange.scope, exchange.receive, exchange.send))
         await asyncio.sleep(0.01)
         task.cancel()
@@ -273,6 +221,38 @@ def test_the_page_and_health_need_no_key(path, status):
         ("", 421),
     ],
 )
-def test_only_known_names_are_answered_to(host, status):
+def test_only_known_host_names_have_a_response(host, status):
     hosts = ["localhost", "[::1]"]
     assert ask(lambda: Exchange(host=host), hosts=hosts).status == status
+
+
+def test_each_line_of_a_file_is_a_key(tmp_path):
+    file = tmp_path / "keys.txt"
+    file.write_text("first-key-of-two\n\n  second-key-of-two \n")
+    keys = read_keys(file, "not-used-at-all")
+    assert keys is not None
+    assert keys.allow("Bearer first-key-of-two")
+    assert keys.allow("Bearer second-key-of-two")
+    assert not keys.allow("Bearer not-used-at-all")
+    assert "first" not in repr(keys) + str(vars(keys))
+
+
+def test_without_a_file_the_variable_counts_and_without_both_nothing():
+    keys = read_keys(None, "from-environment")
+    assert keys is not None
+    assert keys.allow("Bearer from-environment")
+    assert read_keys(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [(b"", "is empty"), (b"short", "at least 8"), (b"\xff\xfe\xff\xfe", "not UTF-8")],
+)
+def test_a_file_without_good_keys_is_an_error_unquoted(tmp_path, contents, message):
+    file = tmp_path / "keys.txt"
+    file.write_bytes(contents)
+    with pytest.raises(ElmoError, match=message) as error:
+        read_keys(file, None)
+    assert "short" not in str(error.value)
+    with pytest.raises(ElmoError, match="cannot be read"):
+        read_keys(tmp_path / "none.txt", None)

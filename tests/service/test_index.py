@@ -4,14 +4,15 @@ import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from small_indexes import built, sentences
+from analysis.neighbours.small_indexes import built, sentences
 
 from elmokit.analysis.neighbours.index import NeighbourIndex
 from elmokit.errors import FormatError
 from elmokit.service.middleware import Limits
-from elmokit.service.state import CorpusIndex, ServedModel
+from elmokit.service.state import ServedModel
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
 
@@ -25,33 +26,33 @@ def folder(tmp_path_factory, model) -> Path:
 
 @pytest.fixture(scope="module")
 def indexed(folder, model) -> ServedModel:
-    return replace(model, index=CorpusIndex(NeighbourIndex.open(folder, model.embedder)))
+    return replace(model, index=NeighbourIndex.open(folder, model.embedder))
 
 
 def test_neighbours_are_the_librarys(post, folder, indexed):
     body = {"sentence": "the river bank", "position": 2, "top": 3, "same_word": True}
-    answer = post("/neighbours", body, model=indexed).json()
+    response = post("/neighbours", body, model=indexed).json()
     library = NeighbourIndex.open(folder, indexed.embedder)
     expected = library.query(["the", "river", "bank"], 2, top=3, same_word=True)
-    assert answer["neighbours"] == [one.to_dict() for one in expected]
-    assert {one["word"] for one in answer["neighbours"]} == {"bank"}
+    assert response["neighbours"] == [one.to_dict() for one in expected]
+    assert {one["word"] for one in response["neighbours"]} == {"bank"}
 
 
 def test_senses_are_the_librarys(post, folder, indexed):
-    answer = post("/senses", {"word": "Bank", "senses": 2}, model=indexed).json()
+    response = post("/senses", {"word": "Bank", "senses": 2}, model=indexed).json()
     expected = NeighbourIndex.open(folder, indexed.embedder).senses("bank", senses=2).to_dict()
-    assert [sense["number"] for sense in answer["senses"]] == [1, 2]
-    assert answer["occurrences"] == expected["occurrences"]
-    assert len(answer["points"]) == len(expected["points"])
+    assert [sense["number"] for sense in response["senses"]] == [1, 2]
+    assert response["occurrences"] == expected["occurrences"]
+    assert len(response["points"]) == len(expected["points"])
 
 
-def test_a_word_that_does_not_occur_is_refused_without_saying_where_the_index_is(
+def test_a_word_that_does_not_occur_is_an_error_without_saying_where_the_index_is(
     post, folder, indexed
 ):
-    answer = post("/senses", {"word": "aardvark"}, model=indexed)
-    assert answer.status_code == 400
-    assert "does not occur" in answer.json()["error"]["message"]
-    assert folder.parent.name not in answer.text
+    response = post("/senses", {"word": "aardvark"}, model=indexed)
+    assert response.status_code == 400
+    assert "does not occur" in response.json()["error"]["message"]
+    assert folder.parent.name not in response.text
 
 
 def test_an_unusual_word_is_looked_up_without_a_word_about_it(post, indexed, recwarn):
@@ -66,15 +67,15 @@ def test_a_sentence_is_as_long_as_all_of_its_text(post, indexed):
         ("/neighbours", {"sentence": text, "position": 0}),
         ("/compare", {"sentences": ["the cat", text], "word": "cat"}),
     ):
-        answer = post(path, body, model=indexed, limits=Limits(words_per_sentence=8))
-        assert answer.status_code == 413, path
-        assert "has 9 words; send 8 at most" in answer.json()["error"]["message"]
+        response = post(path, body, model=indexed, limits=Limits(words_per_sentence=8))
+        assert response.status_code == 413, path
+        assert "has 9 words; send 8 at most" in response.json()["error"]["message"]
 
 
 class DamagedIndex:
     """Its files are not what they were."""
 
-    def query(self, words, position, top, same_word):
+    def query(self, words, position, *, top, same_word):
         raise FormatError("/home/of/mine: its tables cannot be used (/home/of/mine/table: gone)")
 
     senses = query
@@ -82,24 +83,39 @@ class DamagedIndex:
 
 def test_an_index_that_is_damaged_meanwhile_is_our_failure_and_told_without_its_place(post, model):
     body = {"sentence": "a bank", "position": 1}
-    answer = post("/neighbours", body, model=replace(model, index=DamagedIndex()))
-    assert answer.status_code == 500
-    assert "/home" not in answer.text
+    response = post("/neighbours", body, model=replace(model, index=DamagedIndex()))
+    assert response.status_code == 500
+    assert "/home" not in response.text
+
+
+class ThreadIndex:
+    """What it finds says in which thread it was written as a dictionary."""
+
+    def senses(self, word, *, senses):
+        return SimpleNamespace(to_dict=lambda: {"thread": threading.get_ident()})
+
+    def query(self, words, position, *, top, same_word):
+        return [self.senses("", senses=None)]
+
+
+def test_large_results_hold_up_no_other_request(post, model):
+    indexed = replace(model, index=ThreadIndex())
+    senses = post("/senses", {"word": "bank"}, model=indexed).json()
+    response = post("/neighbours", {"sentence": "a bank", "position": 1}, model=indexed).json()
+    for found in (senses, *response["neighbours"]):
+        assert found["thread"] != threading.get_ident()
 
 
 class SlowIndex:
-    """Answers when told to."""
+    """Finds senses when told to."""
 
     def __init__(self) -> None:
         self.begun, self.go = threading.Event(), threading.Event()
 
-    def query(self, words, position, top, same_word):
-        pytest.fail("only senses are asked for")
-
-    def senses(self, word, senses):
+    def senses(self, word, *, senses):
         self.begun.set()
         self.go.wait(10)
-        return {"word": word}
+        return SimpleNamespace(to_dict=dict)
 
 
 def test_searches_that_wait_are_bounded_and_hold_up_no_vectors(converse, model):
@@ -112,7 +128,7 @@ def test_searches_that_wait_are_bounded_and_hold_up_no_vectors(converse, model):
         second = await client.post("/senses", json={"word": "bank"})
         vectors = await client.post("/embed", json={"texts": ["a bank"]})
         index.go.set()
-        return [answer.status_code for answer in (await first, second, vectors)]
+        return [response.status_code for response in (await first, second, vectors)]
 
     slow = replace(model, index=index)
     assert converse(talk, limits=Limits(searches=1), model=slow) == [200, 503, 200]

@@ -14,10 +14,11 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 import pytest
 from closeness import assert_close
-from small_services import SmallIndex, running
+from service.small_services import SmallIndex, running
 
 from elmokit import Embedder, LanguageModel
 from elmokit.analysis.comparison import cosine
+from elmokit.analysis.neighbours.index import Neighbour
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.service.middleware import Keys
 from elmokit.static.vectors import StaticVectors
@@ -186,10 +187,8 @@ class ThreeSentences(SmallIndex):
 
     found = ((["the", "bank"], 1), (["a", "cat", "sat"], 1), (["river", "bank", "bank"], 2))
 
-    def query(self, words, position, top, same_word):
-        return [
-            {"words": words, "position": position, "cosine": 0.5} for words, position in self.found
-        ]
+    def query(self, words, position, *, top, same_word):
+        return [Neighbour(tuple(words), at, cosine=0.5, sentence=0) for words, at in self.found]
 
 
 def test_a_mix_moves_the_neighbours_that_an_index_finds(visit, model):
@@ -358,8 +357,8 @@ def test_copied_curl_is_a_request_of_its_own(visit):
     page.locator(".share button").nth(2).click()
     playwright.expect(page.locator("#notice")).not_to_be_empty()
     command = page.evaluate("navigator.clipboard.readText()")
-    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert json.loads(answer.stdout)["after"] == ["."]
+    response = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert json.loads(response.stdout)["after"] == ["."]
 
 
 def test_what_is_wrong_is_said_in_place_of_the_results(visit):
@@ -412,10 +411,10 @@ def test_a_key_is_asked_for_once(visit, model):
         playwright.expect(page.locator("#notice")).not_to_be_empty()
         command = page.evaluate("navigator.clipboard.readText()")
         assert KEY not in command
-        answer = subprocess.run(
+        response = subprocess.run(
             ["bash", "-c", command],
             env=os.environ | {"ELMO_API_KEY": KEY},
             capture_output=True,
             check=True,
         )
-        assert "cosines" in json.loads(answer.stdout)
+        assert "cosines" in json.loads(response.stdout)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -10,49 +9,13 @@ import time
 from urllib.parse import urlsplit
 
 import httpx
-import numpy as np
 import pytest
-from closeness import assert_close
-from small_services import running
+from helpers import loaded_by
+from service.small_services import running
 
 from elmokit.errors import InputError
 from elmokit.service.middleware import Guard, Limits
-from elmokit.service.server import hosts_of, listen, serve
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_curl_gets_an_array(address, model, tmp_path):
-    out = tmp_path / "vectors.npy"
-    body = json.dumps({"texts": ["the river bank", "a bank"], "pool": "mean"})
-    command = ["curl", "-sS", f"{address}/embed", "-H", "content-type: application/json"]
-    command += ["-H", "accept: application/x-npy", "-d", body, "-o", str(out)]
-    subprocess.run(command, check=True, timeout=30)
-    expected = [vectors.mean(0) for vectors in model.embedder.embed([["the", "river", "bank"]])]
-    assert_close(np.load(out)[:1], expected)
-
-
-def test_a_classifier_learns_from_vectors_that_it_fetches(address):
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    pipeline = pytest.importorskip("sklearn.pipeline")
-    preprocessing = pytest.importorskip("sklearn.preprocessing")
-
-    def fetch(texts):
-        answer = httpx.post(f"{address}/v1/embeddings", json={"input": list(texts)})
-        return np.array([entry["embedding"] for entry in answer.json()["data"]])
-
-    texts = ["the cat sat", "a cat", "cat cat", "river bank", "the river", "a river bank"]
-    labels = [0, 0, 0, 1, 1, 1]
-    classifier = pipeline.make_pipeline(
-        preprocessing.FunctionTransformer(fetch),
-        linear_model.LogisticRegression(C=1e5, max_iter=1000),
-    )
-    assert classifier.fit(texts, labels).score(texts, labels) == 1.0
-
-
-def connected(address: str) -> socket.socket:
-    """A connection to a server."""
-    place = urlsplit(address)
-    return socket.create_connection((place.hostname, place.port), timeout=10)
+from elmokit.service.server import ModelServer, hosts_of, listen
 
 
 def test_a_client_that_goes_frees_its_place(model):
@@ -60,7 +23,8 @@ def test_a_client_that_goes_frees_its_place(model):
     head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     request = head + b"content-length: %d\r\n\r\n" % len(body) + body
     with running(lambda: model) as address:
-        with connected(address) as connection:
+        place = urlsplit(address)
+        with socket.create_connection((place.hostname, place.port), timeout=10) as connection:
             connection.sendall(request)
             until(lambda: gauge(address, "waiting_requests") == 1)
         until(lambda: gauge(address, "waiting_words") == 0)
@@ -90,18 +54,21 @@ def test_a_model_that_cannot_be_loaded_ends_the_service():
         raise InputError("there is no such model")
 
     with pytest.raises(InputError, match="no such model"):
-        serve(load, port=0).run()
+        ModelServer(load, port=0).run()
 
 
 LOADING_FOR_EVER = """
 import threading
-from elmokit.service.server import serve
+from elmokit.service.server import ModelServer
 
 def load():
     print("loading", flush=True)
     threading.Event().wait()
 
-serve(load, port=0, on_stopping=lambda requests: print("waits", requests, flush=True)).run()
+def waits(requests):
+    print("waits", requests, flush=True)
+
+ModelServer(load, port=0, on_stopping=waits).run()
 """
 
 
@@ -137,16 +104,12 @@ def test_only_a_service_for_this_machine_minds_the_name():
 @pytest.mark.parametrize("name", ["fd00::7", "[fd00::7]", "[fd00::7]:8000", "FD00:0::7"])
 def test_an_ipv6_address_can_be_allowed(name):
     here = listen("127.0.0.1", 0)
-    guard = Guard(None, limits=Limits(), hosts=hosts_of(here, [name], None))
+    hosts = hosts_of(here, [name], None)
+    guard = Guard(None, metrics=None, limits=Limits(), hosts=hosts)
     here.close()
     assert {"fd00::7", "::1", "127.0.0.1"} < guard.hosts
 
 
 def test_elmo_help_imports_neither_torch_nor_fastapi():
-    code = (
-        "import sys; from elmokit.cli import elmo; elmo(['serve', '-h'], standalone_mode=False);"
-        "print([one for one in ('torch', 'fastapi', 'pydantic', 'uvicorn') if one in sys.modules])"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    program = "from elmokit.cli import elmo; elmo(['serve', '-h'], standalone_mode=False)"
+    assert not loaded_by(program, ["torch", "fastapi", "pydantic", "uvicorn"])

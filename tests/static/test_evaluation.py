@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import sys
 from pathlib import Path
@@ -9,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import error_of, write
 from static.small_vectors import random_vectors, small_vectors
 
-from elmokit.errors import InputError
+from elmokit.errors import FormatError, InputError
 from elmokit.static.evaluation import (
     AnalogyScore,
     analogy_scores,
-    rank_correlation,
+    parse_analogy,
+    read_judgements,
+    read_questions,
     similarity_score,
     total,
 )
@@ -26,7 +30,7 @@ ROUNDING = 1e-9
 
 def gensim_of(vectors: StaticVectors) -> Any:
     keyedvectors = pytest.importorskip("gensim.models.keyedvectors", reason="the extra static")
-    keyed = keyedvectors.KeyedVectors(vectors.size)
+    keyed = keyedvectors.KeyedVectors(vectors.vector_size)
     keyed.add_vectors(vectors.words, vectors.rows(range(len(vectors))))
     return keyed
 
@@ -63,7 +67,9 @@ def write_questions(path: Path) -> Path:
 def test_analogies_equal_gensim_s(tmp_path: Path) -> None:
     vectors, path = arithmetic_vectors(), write_questions(tmp_path / "questions.txt")
     accuracy, sections = gensim_of(vectors).evaluate_word_analogies(str(path))
-    scores = analogy_scores(vectors, path)
+    calls: list[tuple[int, int | None]] = []
+    scores = analogy_scores(vectors, path, lambda *call: calls.append(call))
+    assert calls == [(81, 162), (162, 162)]
     theirs = [(one["section"], len(one["correct"])) for one in sections]
     assert [(one.section, one.right) for one in (*scores, total(scores))] == [
         *theirs[:-1],
@@ -73,14 +79,6 @@ def test_analogies_equal_gensim_s(tmp_path: Path) -> None:
     assert 0.2 < accuracy < 0.95  # so that both right and wrong answers were compared
     assert total(scores).known == 160
     assert total(scores).questions == 162
-
-
-def test_progress_counts_the_known_questions(tmp_path: Path) -> None:
-    calls: list[tuple[int, int | None]] = []
-    path = write_questions(tmp_path / "questions.txt")
-    analogy_scores(arithmetic_vectors(), path, lambda *call: calls.append(call))
-    assert len(calls) == 160
-    assert calls[-1] == (160, 160)
 
 
 def test_the_words_of_a_question_are_no_answers(tmp_path: Path) -> None:
@@ -124,16 +122,77 @@ def test_similarity_equals_scipy_s_and_gensim_s(tmp_path: Path) -> None:
 
 
 def test_without_its_library_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    (tmp_path / "set.txt").write_text("king queen 1\nking man 2\n")
     with pytest.raises(InputError, match=r'scipy is not .* pip install "elmokit\[static\]"'):
-        rank_correlation([1.0, 2.0], [1.0, 2.0])
+        similarity_score(small_vectors(), tmp_path / "set.txt")
 
 
-def test_a_correlation_of_nothing_is_none(tmp_path: Path) -> None:
-    assert rank_correlation([1.0], [2.0]) is None
-    assert rank_correlation([1.0, 2.0], [3.0, 3.0]) is None
-    (tmp_path / "set.txt").write_text("a b 1\nking queen 2\n")
+@pytest.mark.parametrize("other", ["a b 1", "king man 2", "queen queen 1"])
+def test_a_correlation_of_nothing_is_none(tmp_path: Path, other: str) -> None:
+    (tmp_path / "set.txt").write_text(f"king king 2\n{other}\n")
     score = similarity_score(small_vectors(), tmp_path / "set.txt")
-    assert (score.spearman, score.known, score.pairs) == (None, 1, 2)
+    assert (score.spearman, score.known, score.pairs) == (None, 2 - (other[0] == "a"), 2)
+
+
+# What is read
+
+
+@pytest.mark.parametrize(
+    ("question", "parts"),
+    [
+        ("king - man + woman", (["king", "woman"], ["man"])),
+        ("king", (["king"], [])),
+        ("- man + king", (["king"], ["man"])),
+        ("well-known - well", (["well-known"], ["well"])),
+    ],
+)
+def test_signs_between_blanks_sort_the_words(
+    question: str, parts: tuple[list[str], list[str]]
+) -> None:
+    assert parse_analogy(question) == parts
+
+
+@pytest.mark.parametrize(
+    "question", ["", "  ", "king man", "king -", "king - + woman", "+", "a +b"]
+)
+def test_what_is_no_question_is_refused(question: str) -> None:
+    with pytest.raises(InputError, match=r"write it as 'king - man \+ woman'"):
+        parse_analogy(question)
+
+
+def test_judgements_are_read_by_tabs_or_blanks_without_remarks(tmp_path: Path) -> None:
+    path = tmp_path / "set.txt.gz"
+    path.write_bytes(gzip.compress(b"# a remark\ntiger\tcat\t7.35\n\ntiger tiger 10\n"))
+    assert read_judgements(path) == [("tiger", "cat", 7.35), ("tiger", "tiger", 10.0)]
+
+
+def test_questions_have_sections(tmp_path: Path) -> None:
+    (tmp_path / "all.txt").write_text("a b c d\n: family\nboy girl man woman\n")
+    questions = read_questions(tmp_path / "all.txt")
+    assert questions == {"all": ["a b c d"], "family": ["boy girl man woman"]}
+
+
+@pytest.mark.parametrize(
+    ("read", "line", "expected"),
+    [
+        (read_judgements, "tiger cat", "two words"),
+        (read_judgements, "tiger cat x", "two words"),
+        (read_judgements, "a b 1 2", "two words"),
+        (read_questions, "boy girl man", "four words"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, read: Any, line: str, expected: str) -> None:
+    good = "a b 1" if read is read_judgements else ": family"
+    path = write(tmp_path / "set.txt", [good, "", line])
+    said = f"{path}, line 3: '{line}' is not {expected}"
+    error_of(read, path, kind=FormatError, after=said)
+
+
+@pytest.mark.parametrize("read", [read_judgements, read_questions])
+def test_a_file_of_nothing_is_refused(tmp_path: Path, read: Any) -> None:
+    (tmp_path / "all.txt").write_text("\n")
+    with pytest.raises(FormatError, match=r"all\.txt: has no "):
+        read(tmp_path / "all.txt")

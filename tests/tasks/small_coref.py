@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.small_tasks import FAST
+from tasks.small_tasks import FAST, train_on
+
+from elmokit.tasks.catalogue import task_config
+from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.run import TaskResult
 
 SMALL: dict[str, Any] = FAST | {
     "coref.longest_span": 2,
@@ -36,8 +41,17 @@ def made_up(numbers: random.Random) -> str:
     return "\n".join([*lines, "#end document"]) + "\n"
 
 
-def write_documents(folder: Path, part: str, count: int) -> Path:
+def write_documents(folder: Path, part: str, count: int | None = None) -> Path:
     path = folder / f"{part}.conll"
     numbers = random.Random(part)
+    count = count or {"train": 40}.get(part, 12)
     path.write_text("".join(made_up(numbers) for _ in range(count)), encoding="utf-8")
     return path
+
+
+def coref_config(settings: Mapping[str, Any] | None = None) -> TaskConfig:
+    return task_config("coref", settings=SMALL | dict(settings or {}))
+
+
+def train_coref(folder: Path, settings: Mapping[str, Any] | None = None, **more: Any) -> TaskResult:
+    return train_on(write_documents, coref_config(settings), folder, **more)

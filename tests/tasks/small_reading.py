@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.small_tasks import BAD, FAST, GOOD, PLAIN, embedder
+from tasks.small_tasks import BAD, FAST, GOOD, PLAIN, train_on
 
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.reading.passages import Answer, Passage, Question
-from elmokit.tasks.run import TaskResult, train_task
+from elmokit.tasks.run import TaskResult
 
 QUICK = FAST | {"training.batch_tokens": 200, "training.epochs": 2}
+LEARNING = QUICK | {
+    "files.tokenizer": "whitespace",
+    "training.epochs": 12,
+    "network.window": 5,  # of each question one window is drawn by chance
+    "network.overlap": 2,
+    "network.longest_answer": 3,
+}
+LONG = "the a we MOTHER you it is was see 1000 go at on"
 
 
 def paragraph(context: str, *questions: tuple[str, str], name: str = "q") -> dict[str, Any]:
@@ -54,16 +62,14 @@ def small_paragraph(numbers: random.Random, name: str) -> dict[str, Any]:
     return paragraph(text, ("HOW MUCH", money), ("who", person), name=name)
 
 
-def reading_config(**settings: Any) -> TaskConfig:
-    return task_config("squad", settings=QUICK | settings)
+def reading_config(settings: Mapping[str, Any] | None = None) -> TaskConfig:
+    return task_config("squad", settings=LEARNING | dict(settings or {}))
 
 
-def train_reader(folder: Path, settings: dict[str, Any] | None = None, **more: Any) -> TaskResult:
-    """Train a reader in `folder`, into `folder/squad`, on files that are made there first."""
-    files = {part: write_questions(folder, part) for part in ("train", "dev")}
-    more = files | {"bilm": embedder()} | more
-    config = reading_config(**{"files.tokenizer": "whitespace", **(settings or {})})
-    return train_task(config, more.pop("output", folder / "squad"), **more)
+def train_reader(
+    folder: Path, settings: Mapping[str, Any] | None = None, **more: Any
+) -> TaskResult:
+    return train_on(write_questions, reading_config(settings), folder, **more)
 
 
 def passage(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.small_tasks import BAD, FAST, PLAIN, embedder
+from tasks.small_tasks import BAD, FAST, PLAIN, train_on
 
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.run import TaskResult, train_task
+from elmokit.tasks.run import TaskResult
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence
 from elmokit.tasks.tags import spans
 
-QUICK = FAST | {"network.layers": 2, "training.batch_tokens": 200, "training.epochs": 2}
-LEARNING = QUICK | {
+LEARNING = FAST | {
+    "network.layers": 2,
     "training.batch_tokens": 20,
     "training.epochs": 6,
     "training.patience": 6,
@@ -66,15 +66,9 @@ def small_sentence(numbers: random.Random) -> str:
     return propbank(words, [(at, brackets)])
 
 
-def srl_config(**settings: Any) -> TaskConfig:
-    return task_config("srl", settings=QUICK | settings)
+def srl_config(settings: Mapping[str, Any] | None = None) -> TaskConfig:
+    return task_config("srl", settings=LEARNING | dict(settings or {}))
 
 
-def train_srl(folder: Path, settings: dict[str, Any] | None = None, **arguments: Any) -> TaskResult:
-    """Train in `folder`, into `folder/srl`, on files that are made there first."""
-    files: dict[str, Any] = {part: write_roles(folder, part) for part in ("train", "dev")}
-    if "bilm" not in arguments:
-        arguments["bilm"] = embedder()
-    arguments = files | arguments
-    output = arguments.pop("output", folder / "srl")
-    return train_task(srl_config(**(settings or {})), output, **arguments)
+def train_srl(folder: Path, settings: Mapping[str, Any] | None = None, **more: Any) -> TaskResult:
+    return train_on(write_roles, srl_config(settings), folder, **more)

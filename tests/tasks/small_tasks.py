@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import csv
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from closeness import assert_close
+from helpers import Heard
 from safetensors.torch import load_file
 from small_models import small_bilm
 
 from elmokit import BiLM, Embedder
 from elmokit.config import CharacterEncoderConfig
-from elmokit.errors import ElmoError
 from elmokit.formats.native import SavedModel, write_model
-from elmokit.tasks import run as results
 from elmokit.tasks.catalogue import task_config
-from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.config import InputConfig, TaskConfig
 from elmokit.tasks.inputs import CharacterFeatures, TaskInputs
-from elmokit.tasks.predictions import Prediction
 from elmokit.tasks.run import TaskResult, train_task
-from elmokit.tasks.task import AnyTask, TaskModel
-from elmokit.tasks.watcher import EpochReport, StepReport, Watcher
+from elmokit.tasks.static_vectors import StaticLookup
+from elmokit.tasks.task import AnyTask, Prediction, TaskModel
 
 NAMES = {"spam": "csv", "sst": "txt", "ner": "conll", "pos": "conllu", "nli": "tsv"}
 """The tasks, and the suffix of the files that they learn from here."""
@@ -43,6 +41,7 @@ FAST: dict[str, Any] = {
 }
 PLAIN = ["the", "a", "we", "you", "it", "is", "was", "see", "go", "at", "on"]
 # Far apart in their characters, since a random model knows of nothing else.
+ONE_EPOCH = {"training.epochs": 1}
 GOOD, BAD = ["$$$", "1000", "!!!!", "777$"], ["MOTHER", "WWW", "BOO", "MOOD"]
 PEOPLE, PLACES = ["Jim Lee", "Ann", "Bo Ek"], ["Oslo", "New York", "Rome"]
 VERBS, NOUNS = ["runs", "eats", "sits"], ["dog", "cat", "boy"]
@@ -78,11 +77,22 @@ def train(
     folder: Path, name: str, settings: Mapping[str, Any] | None = None, **arguments: Any
 ) -> TaskResult:
     """Train a task in `folder`, into `folder/name`, on files that are made there first."""
-    files = {part: write_examples(folder, name, part) for part in ("train", "dev")}
-    if "bilm" not in arguments:
+
+    def write_part(folder: Path, part: str) -> Path:
+        return write_examples(folder, name, part)
+
+    return train_on(write_part, config(name, settings), folder, **arguments)
+
+
+def train_on(
+    write_part: Callable[[Path, str], Path], config: TaskConfig, folder: Path, **arguments: Any
+) -> TaskResult:
+    """Train in `folder`, into a folder of the task's name, on files that are written there."""
+    files = {part: write_part(folder, part) for part in ("train", "dev")}
+    if "bilm" not in arguments:  # to make one is to draw random numbers
         arguments["bilm"] = embedder()
     arguments = files | arguments
-    return train_task(config(name, settings), arguments.pop("output", folder / name), **arguments)
+    return train_task(config, arguments.pop("output", folder / config.name), **arguments)
 
 
 def write_examples(folder: Path, name: str, part: str, count: int | None = None) -> Path:
@@ -143,11 +153,6 @@ def nli(numbers: random.Random) -> tuple[str, str, str]:
 WRITERS: dict[str, Any] = {"spam": spam, "sst": sst, "ner": ner, "pos": pos, "nli": nli}
 
 
-def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save the time that drawing takes, which is longer than a small run."""
-    monkeypatch.setattr(results, "draw", lambda result: None)
-
-
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     """Those of a trained task."""
     return load_file(folder / "weights.safetensors")
@@ -175,54 +180,28 @@ def assert_same_predictions(found: Sequence[Prediction], expected: Sequence[Pred
     assert_close([v for v in one if type(v) is float], [v for v in other if type(v) is float])
 
 
-class Interrupting(Watcher):
+class Interrupting(Heard):
     """Does something in an epoch, after a batch, as a signal or a crash would."""
 
     def __init__(self, epoch: int, batch: int, action: Callable[[], object]) -> None:
+        super().__init__(self._act)
         self.when = epoch, batch
         self.action = action
-        self.notes: list[str] = []
 
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-
-    def step(self, report: StepReport) -> None:
-        if (report.epoch, report.batch) == self.when:
+    def _act(self, heard: Heard) -> None:
+        epochs = [math.ceil(values["epoch"]) for values in self.measured]
+        if epochs and (epochs[-1], epochs.count(epochs[-1])) == self.when:
             self.action()
-
-
-class Listening(Watcher):
-    """Remembers what it is told."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.epochs: list[EpochReport] = []
-        self.steps: list[StepReport] = []
-        self.words: list[tuple[int, int | None]] = []
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-
-    def layers(self, done: int, total: int | None) -> None:
-        self.words.append((done, total))
-
-    def step(self, report: StepReport) -> None:
-        self.steps.append(report)
-
-    def epoch(self, report: EpochReport) -> None:
-        self.epochs.append(report)
 
 
 def untrained(task: AnyTask) -> TaskModel[Any]:
     """A task's network on features of characters alone, with the same random weights each time."""
     torch.manual_seed(0)
-    inputs = TaskInputs(characters=CharacterFeatures(filters=6))
+    inputs = of_characters()
     return TaskModel(inputs, task.make_network(inputs.sizes)).eval()
 
 
-def message_of(call: Any, *arguments: Any) -> str:
-    """What a call is refused with: one line."""
-    with pytest.raises(ElmoError) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def of_characters(filters: int = 6, static: StaticLookup | None = None) -> TaskInputs:
+    """Inputs of a network that knows few features of characters, and maybe static vectors."""
+    config = InputConfig(elmo="none", characters=True)
+    return TaskInputs(config, static=static, characters=CharacterFeatures(filters=filters))

@@ -9,12 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from elmokit.model.packing import pack
 from elmokit.tasks import recurrent
 from elmokit.tasks.inputs import BatchVectors, Sizes
+from elmokit.tasks.srl.network import HighwayLSTM
 
 SIZES = Sizes(at_input=5, at_output=4)
-LENGTHS = (4, 0, 1, 6, 2)
-"""Sentences out of order, one without words, one of one word."""
+LENGTHS = (4, 3, 1, 6, 2)
+"""Sentences out of order, one of one word."""
 
 
 def random_words(
@@ -68,7 +70,6 @@ def fit(network: nn.Module, loss: Callable[[], Tensor], steps: int, rate: float 
 @contextmanager
 def no_default_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a network makes without naming a device has no values, and cannot be mixed in."""
-    pack = recurrent.pack
 
     def pack_where_python_counts(*arguments: object) -> object:
         with torch.device("cpu"):
@@ -77,3 +78,12 @@ def no_default_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(recurrent, "pack", pack_where_python_counts)
     with torch.device("meta"):
         yield
+
+
+def read_all(lstm: HighwayLSTM, vectors: Tensor, mask: Tensor) -> Tensor:
+    """What a highway LSTM makes of (sentences, words, size): (sentences, words, hidden)."""
+    packing = pack(mask.sum(1), mask.shape[1], mask.device)
+    words = vectors.flatten(0, 1).index_select(0, packing.forward)
+    outputs = lstm(lstm.layers[0].inputs(words), packing)
+    everywhere = outputs.new_zeros(mask.numel(), lstm.output_size)
+    return everywhere.index_copy(0, packing.forward, outputs).view(*mask.shape, lstm.output_size)

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import pytest
+from helpers import Heard
 
 from elmokit.errors import InputError
+from elmokit.jobs.progress import Observer
 from elmokit.tasks.ask import PredictionItem, answer_lines, answer_to
-from elmokit.tasks.predictions import LabelPrediction
+from elmokit.tasks.labelling import LabelPrediction
 from elmokit.tasks.trained import TrainedTask
 
 PLACE = "in.txt, line 1"
@@ -18,9 +20,9 @@ class Says:
     """A task that gives every text the same label."""
 
     def predictions(
-        self, items: Iterable[Any], *, places: Iterable[str], progress: Any, looking_up: Any
+        self, items: Iterable[Any], *, places: Iterable[str], observer: Observer | None
     ) -> Iterator[LabelPrediction]:
-        if progress is not None:
+        with (observer or Observer()).stage("predicting", "word") as progress:
             progress(2, 2)
         return (LabelPrediction("ham", {"ham": 1.0}) for _ in zip(items, places, strict=True))
 
@@ -33,11 +35,11 @@ def test_every_item_is_a_line_of_json_and_progress_is_told() -> None:
         PredictionItem(PLACE, "\xe9", {"text": "\xe9"}),
         PredictionItem(PLACE, "b", {"text": "b"}),
     ]
-    told: list[tuple[int, int | None]] = []
-    lines = list(answer_lines(TRAINED, items, progress=lambda *done: told.append(done)))
+    told = Heard()
+    lines = list(answer_lines(TRAINED, items, observer=told))
     assert '"text": "\xe9"' in lines[0]
     assert json.loads(lines[1]) == {"text": "b", "label": "ham", "probabilities": {"ham": 1.0}}
-    assert told == [(2, 2)]
+    assert told.stages["predicting"][-1] == (2, 2)
 
 
 def test_an_item_is_answered_before_the_next_is_read() -> None:
@@ -61,7 +63,7 @@ def test_half_a_pair_of_surrogates_stays_escaped() -> None:
 
 
 def test_labels_are_no_text() -> None:
-    with pytest.raises(InputError, match="are no text; leave out --as text"):
+    with pytest.raises(InputError, match="leave out --as text"):
         list(answer_lines(TRAINED, [PredictionItem(PLACE, "a", {})], as_text=True))
 
 

@@ -11,7 +11,6 @@ from elmokit.tasks.examples import (
     epoch_batches,
     fixed_part,
     hold_out,
-    ordered_batches,
     size_of,
 )
 
@@ -53,16 +52,6 @@ def test_examples_meet_others_in_another_epoch() -> None:
 def test_similar_sizes_are_together() -> None:
     wasted = 1 - sum(SIZES) / sum(map(padded, batches()))
     assert wasted < 0.15
-
-
-def test_batches_to_be_read_are_within_the_budget_and_always_the_same() -> None:
-    found = ordered_batches(SIZES, tokens=100, most=16)
-    assert sorted(chain.from_iterable(found)) == list(range(len(SIZES)))
-    assert max(map(padded, found)) <= 100
-    largest = [max(SIZES[number] for number in batch) for batch in found]
-    assert largest == sorted(largest, reverse=True)
-    random.seed(len(SIZES))
-    assert ordered_batches(SIZES, tokens=100, most=16) == found
 
 
 def test_a_pair_is_as_large_as_both_its_sentences() -> None:

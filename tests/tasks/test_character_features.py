@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from closeness import CLEARLY, assert_close, distance
 
-from elmokit.errors import ConfigError
 from elmokit.tasks.inputs import CharacterFeatures
 
 
-def features(**settings: int) -> CharacterFeatures:
+def features() -> CharacterFeatures:
     torch.manual_seed(0)
-    return CharacterFeatures(**({"filters": 8, "character_size": 4} | settings))
+    return CharacterFeatures(filters=8)
 
 
 def test_a_word_has_as_many_features_as_there_are_filters() -> None:
@@ -50,8 +48,3 @@ def test_everything_learns() -> None:
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
-
-
-def test_a_filter_wider_than_a_word_may_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match="a filter is 9 wide"):
-        CharacterFeatures(width=9, max_characters=6)

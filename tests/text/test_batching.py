@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
-from elmokit.errors import ConfigError
 from elmokit.text.batching import batch_by_length, windows
 
 
@@ -50,9 +47,3 @@ def test_windows_are_read_one_at_a_time():
 
     next(windows(source(), tokens=10, most=100))
     assert len(taken) == 10
-
-
-@pytest.mark.parametrize("budget", [0, -1, 2.5, True])
-def test_a_senseless_budget_is_refused(budget):
-    with pytest.raises(ConfigError, match="token_budget"):
-        batch_by_length([1], token_budget=budget, max_sentences=3)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from helpers import error_of
 
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.text.characters import UnusualWords, batch_to_ids, character_ids
@@ -39,34 +40,23 @@ def test_sentence_markers_in_the_text_mean_the_markers():
     assert spelled("</S>")[:4] == [BEGIN_WORD, END_SENTENCE, END_WORD, PADDING]
 
 
-def test_an_empty_word_is_two_marks():
-    assert spelled("")[:3] == [BEGIN_WORD, END_WORD, PADDING]
-
-
-def test_nul_is_a_byte_like_any_other():
-    assert spelled("\0")[:3] == [BEGIN_WORD, 1, END_WORD]
-
-
-def test_lone_surrogates_are_dropped():
-    assert spelled("a\ud800b") == spelled("ab")
-
-
-def test_byte_255_stays_below_the_marks():
-    assert character_ids(["ÿ"]).max() == PADDING
-    assert spelled("ÿ")[1:3] == [0xC3 + 1, 0xBF + 1]
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("", []), ("\0", [1]), ("a\ud800b", [98, 99]), ("ÿ", [0xC3 + 1, 0xBF + 1])],
+    ids=["empty", "NUL", "lone surrogate", "byte 255"],
+)
+def test_strange_words_are_their_bytes_too(word, expected):
+    assert spelled(word)[: len(expected) + 3] == [BEGIN_WORD, *expected, END_WORD, PADDING]
 
 
 def test_batches_are_padded_with_zeros():
+    assert batch_to_ids([]).shape == (0, 0, 50)
     ids = batch_to_ids([["a", "b"], ["c"], []])
     assert ids.shape == (3, 2, 50)
     assert ids.dtype == torch.int64
     assert ids[1, 1].eq(0).all()
     assert ids[2].eq(0).all()
     assert np.array_equal(ids[0, 1].numpy(), character_ids(["b"])[0])
-
-
-def test_an_empty_batch_has_no_rows():
-    assert batch_to_ids([]).shape == (0, 0, 50)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +69,8 @@ def test_an_empty_batch_has_no_rows():
         ([{"a": 1}], "not a list of words"),
     ],
 )
-def test_what_is_no_list_of_sentences_is_refused_in_one_line(sentences, message):
-    with pytest.raises(InputError) as refused:
-        batch_to_ids(sentences)
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+def test_what_is_not_a_list_of_sentences_is_an_error(sentences, message):
+    assert message in error_of(batch_to_ids, sentences, kind=InputError)
 
 
 def test_each_kind_of_unusual_word_is_reported_once_and_always_counted():
@@ -91,11 +78,10 @@ def test_each_kind_of_unusual_word_is_reported_once_and_always_counted():
     words = ["", "\0", "a\udfff", "x" * 49, "<S>"]
     for word in words:
         with pytest.warns(ElmoWarning, match="unusual word"):
-            unusual.note(word)
+            unusual.note_all([[word]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for word in words:
-            unusual.note(word, occurrences=2)
+        unusual.note_all([words, words])
     assert unusual.counts == {"empty": 3, "nul": 3, "surrogate": 3, "cut": 3, "marker": 3}
 
 

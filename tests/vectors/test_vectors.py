@@ -8,23 +8,25 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers import error_of
 from torch.utils.data import DataLoader
 
 from elmokit.errors import ConfigError, ElmoError, FormatError, InputError
 from elmokit.vectors import parquet as vectors_parquet
 from elmokit.vectors.files import (
-    check_compression,
     check_suffix,
+    check_writable,
     open_vectors,
     read_vectors,
     write_vectors,
 )
-from elmokit.vectors.items import Item, SentenceVectors
+from elmokit.vectors.items import Item, SentenceVectors, VectorSettings
 
 pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
 
@@ -53,10 +55,6 @@ def many(count: int, start: int = 0) -> Iterator[Item]:
     """Items whose array tells their number."""
     for number in range(start, start + count):
         yield Item([f"line{number}", "end"], np.full((2, 3), number, dtype=np.float32), number)
-
-
-def one_line(error: pytest.ExceptionInfo[ElmoError]) -> bool:
-    return "\n" not in str(error.value)
 
 
 # What is written is read back
@@ -92,20 +90,6 @@ def test_pooled_vectors_keep_their_shape(
     found = read_vectors(path)
 
     assert np.array_equal([item.vectors for item in found], pooled)
-
-
-@every_format
-@pytest.mark.parametrize("compression", [None, "best"])
-def test_half_precision_is_read_back_as_the_same_numbers(
-    tmp_path: Path, suffix: str, compression: str | None
-) -> None:
-    path = tmp_path / f"out{suffix}"
-    best = {".h5": "gzip", ".npz": "deflate", ".jsonl": "none", ".parquet": "zstd"}[suffix]
-    write_vectors(path, items(), dtype="float16", compression=compression and best)
-
-    for item, expected in zip(read_vectors(path), arrays(), strict=True):
-        assert item.vectors.dtype == np.float32
-        assert np.array_equal(item.vectors, expected.astype(np.float16))
 
 
 @every_suffix
@@ -146,26 +130,19 @@ def test_what_the_writer_says_of_a_file_is_remembered(tmp_path: Path, suffix: st
     assert open_vectors(tmp_path / f"silent{suffix}").description == {}
 
 
-@every_format
-def test_sentence_that_comes_twice_is_known_both_times(tmp_path: Path, suffix: str) -> None:
+@every_suffix
+@pytest.mark.parametrize("sentences", [["a b", "c", "a b", "d", "a b"], []], ids=["twice", "none"])
+def test_sentence_that_comes_twice_is_known_both_times(
+    tmp_path: Path, suffix: str, sentences: list[str]
+) -> None:
     path = tmp_path / f"out{suffix}"
-    sentences = ["a b", "c", "a b", "d", "a b"]
     write_vectors(path, ((text, np.full((1, 2), n)) for n, text in enumerate(sentences)))
 
     with open_vectors(path) as file:
         assert [item.sentence for item in file] == sentences
         # The last line is among those that are told.
         known = {text: number for number, text in file.sentences()}
-    assert known == {"a b": 4, "c": 1, "d": 3}
-
-
-@every_suffix
-def test_no_lines_are_a_file_of_none(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"out{suffix}"
-    write_vectors(path, [])
-
-    assert read_vectors(path) == []
-    assert list(open_vectors(path).sentences()) == []
+    assert known == {text: number for number, text in enumerate(sentences)}
 
 
 @every_format
@@ -180,12 +157,18 @@ def test_lone_surrogates_do_not_cost_a_file(tmp_path: Path, suffix: str) -> None
 
 
 @every_format
-def test_equal_items_make_equal_files(tmp_path: Path, suffix: str) -> None:
-    one, two = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
-    write_vectors(one, list(many(300)))
-    write_vectors(two, many(300))
+def test_equal_items_make_equal_files_by_settings_or_single_ones_by_name(
+    tmp_path: Path, suffix: str
+) -> None:
+    one, other = tmp_path / f"one{suffix}", tmp_path / f"other{suffix}"
+    settings = VectorSettings(dtype="float16", description={"layers": "top"})
+    write_vectors(one, list(many(300)), settings, keep_sentences=False)
+    write_vectors(other, many(300), replace(settings, keep_sentences=False))
 
-    assert one.read_bytes() == two.read_bytes()
+    assert one.read_bytes() == other.read_bytes()
+    with open_vectors(one) as found:
+        assert found.description == {"layers": "top"}
+        assert found[0].sentence is None
 
 
 # A sequence
@@ -218,37 +201,19 @@ def test_file_is_a_sequence_like_a_list(
 
 
 @every_format
-def test_array_belongs_to_whoever_asked_for_it(tmp_path: Path, suffix: str) -> None:
+def test_closed_file_says_so_and_a_pickled_one_opens_itself(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"out{suffix}"
-    write_vectors(path, many(2))
-
+    write_vectors(path, many(5))
     with open_vectors(path) as file:
-        file[1].vectors[:] = 7
+        file[1].vectors[:] = 7  # the array belongs to whoever asked for it
         assert file[1].vectors[0, 0] == 1
-
-
-@every_format
-def test_closed_file_says_so(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"out{suffix}"
-    write_vectors(path, many(2))
-    with open_vectors(path) as file:
-        assert file[0].sentence == "line0 end"
+        copy = pickle.loads(pickle.dumps(file))
         file.close()  # twice is no harm
 
     with pytest.raises(InputError, match="is closed; open it again"):
         file[0]
     with pytest.raises(InputError, match="is closed; open it again"):
         list(file.sentences())
-
-
-@every_format
-def test_pickled_file_opens_itself_by_its_path(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"out{suffix}"
-    write_vectors(path, many(5))
-    with open_vectors(path) as file:
-        assert file[4].id == 4
-        copy = pickle.loads(pickle.dumps(file))
-
     with copy:
         assert [item.id for item in copy] == list(range(5))
 
@@ -309,34 +274,27 @@ def test_error_on_the_way_leaves_the_old_file(tmp_path: Path, suffix: str) -> No
     assert list(tmp_path.iterdir()) == [path]
 
 
-@every_suffix
-def test_nan_is_refused_with_its_line(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"out{suffix}"
-
-    with pytest.raises(InputError, match="line 2 has NaN"):
-        write_vectors(path, [("a", np.zeros((1, 2))), ("b", np.full((1, 2), np.nan))])
+@every_format
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (np.zeros((2, 5)), r"shape \(2, 5\), the lines before \(words, 4\)"),
+        (np.zeros((3, 2, 4)), "the lines before"),
+        (np.zeros(4), "the lines before"),
+        (np.zeros((1, 2, 3, 4)), r"give \(words, size\)"),
+        (np.zeros((2, 0)), r"give \(words, size\)"),
+        (np.full((1, 4), np.nan), "NaN"),
+        (np.full((1, 4), 1e6), "too large for float16"),
+    ],
+)
+def test_array_that_cannot_be_written_is_refused_with_its_line(
+    tmp_path: Path, suffix: str, other: np.ndarray, why: str
+) -> None:
+    written = [("a", np.zeros((1, 4))), ("b", other)]
+    with pytest.raises(InputError, match=f"line 2 has .*{why}"):
+        write_vectors(tmp_path / f"out{suffix}", written, dtype="float16")
 
     assert list(tmp_path.iterdir()) == []
-
-
-def test_number_too_large_for_half_precision_is_refused_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="line 1 has numbers that are too large for float16"):
-        write_vectors(tmp_path / "out.h5", [("a", np.full((1, 2), 1e6))], dtype="float16")
-
-
-@every_format
-@pytest.mark.parametrize("other", [(2, 5), (3, 2, 4), (4,)])
-def test_array_unlike_those_before_is_refused_with_its_line(
-    tmp_path: Path, suffix: str, other: tuple[int, ...]
-) -> None:
-    with pytest.raises(InputError, match=r"line 2 has .*, the lines before \(words, 4\)"):
-        write_vectors(tmp_path / f"out{suffix}", [("a", np.zeros((1, 4))), ("b", np.zeros(other))])
-
-
-@pytest.mark.parametrize("shape", [(), (1, 2, 3, 4), (2, 0)])
-def test_array_that_is_no_vectors_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match=r"line 1 has vectors of shape .*; give \(words, size\)"):
-        write_vectors(tmp_path / "out.h5", [("a", np.zeros(shape))])
 
 
 @pytest.mark.parametrize("name", ["out.txt", "out"])
@@ -358,37 +316,38 @@ def test_unknown_compression_is_refused_with_those_that_are_known(tmp_path: Path
     with pytest.raises(InputError, match=r"'zstd'; \.h5 has none and gzip"):
         write_vectors(tmp_path / "out.h5", many(1), compression="zstd")
     with pytest.raises(InputError, match=r"\.jsonl has none"):
-        check_compression("out.jsonl", "gzip")
-    assert check_compression("out.parquet", "zstd") == "zstd"
-    assert check_compression("out.npz", None) == "none"
+        check_writable("out.jsonl", "gzip")
+    assert check_writable("out.parquet", "zstd") == "zstd"
+    assert check_writable("out.npz", None) == "none"
 
 
-def test_unknown_dtype_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="dtype is 'float64'"):
-        write_vectors(tmp_path / "out.h5", many(1), dtype="float64")  # type: ignore[arg-type]
-
-
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("suffix", "compression"),
     [
         (".h5", "gzip"),
         (".npz", "deflate"),
+        (".jsonl", "none"),
         (".parquet", "snappy"),
         (".parquet", "gzip"),
         (".parquet", "zstd"),
     ],
 )
-def test_compressed_files_are_smaller_and_hold_the_same(
-    tmp_path: Path, suffix: str, compression: str
+def test_compressed_and_half_precise_files_hold_the_same_numbers(
+    tmp_path: Path, suffix: str, compression: str, dtype: str
 ) -> None:
     plain, small = tmp_path / f"plain{suffix}", tmp_path / f"small{suffix}"
-    array = np.tile(np.arange(2000, dtype=np.float32) % 9, (3, 1))  # over several pages
+    array = np.tile(np.arange(2000, dtype=np.float32) % 9 / 7, (3, 1))  # over several pages
+    settings = VectorSettings(dtype=dtype)
     for path, kind in ((plain, "none"), (small, compression)):
-        write_vectors(path, [("a b c", array), ("", array[:0])], compression=kind)
+        write_vectors(path, [("a b c", array), ("", array[:0])], settings, compression=kind)
 
-    assert small.stat().st_size < plain.stat().st_size / 2
-    assert np.array_equal(read_vectors(small)[0].vectors, array)
-    assert read_vectors(small)[1].vectors.shape == (0, 2000)
+    assert compression == "none" or small.stat().st_size < 0.8 * plain.stat().st_size
+    for path in (plain, small):
+        found, empty = (item.vectors for item in read_vectors(path))
+        assert found.dtype == np.float32
+        assert np.array_equal(found, array.astype(dtype))
+        assert empty.shape == (0, 2000)
 
 
 # Memory and disk
@@ -445,41 +404,45 @@ def test_full_disk_is_one_line_and_leaves_no_trace(tmp_path: Path) -> None:
     assert len(lines) == 3 * len(FORMATS)
     for number, line in enumerate(lines):
         suffix = FORMATS[number // 3]
-        too_large = (
-            f"{tmp_path}/out{suffix}: cannot be written ([Errno 27] File too large); free some "
-            "space, raise the limit on the size of files, or choose another disk"
-        )
+        too_large = f"{tmp_path}/out{suffix}: cannot be written ([Errno 27] File too large)"
         # The last of each has files that are just small enough on their way, but for some.
-        assert line == too_large or (number % 3 == 2 and line == "written")
+        assert line.startswith(too_large) or (number % 3 == 2 and line == "written")
     assert {path.suffix for path in tmp_path.iterdir()} <= {".parquet", ".jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({"layers": 0}, {"layers": "0"}),
+        ({"mix": Path("mix.json")}, {"mix": "mix.json"}),
+        ({"pool": None}, {"pool": "none"}),
+    ],
+)
+def test_settings_take_the_words_of_the_embedder(given: Any, stored: Any) -> None:
+    assert VectorSettings(**given) == VectorSettings(**stored)
+    assert asdict(VectorSettings(**given)) == asdict(VectorSettings()) | stored
+
+
+@pytest.mark.parametrize("wrong", [{"layers": True}, {"mix": 1}, {"pool": "sum"}])
+def test_setting_of_another_kind_is_named(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))} is "):
+        VectorSettings(**wrong)
 
 
 # Files that are something else
 
 
 @every_suffix
-@pytest.mark.parametrize("contents", [b"not vectors", b'{"index": 0}\n', b"\xff\xfe\x00"])
+@pytest.mark.parametrize("contents", [b"not vectors", b'{"index": 0}\n', b"\xff\xfe\x00", b""])
 def test_file_that_is_something_else_is_one_line(
     tmp_path: Path, suffix: str, contents: bytes
 ) -> None:
     path = tmp_path / f"in{suffix}"
     path.write_bytes(contents)
+    if suffix == ".jsonl" and not contents:
+        return  # which is a file of no lines
 
-    with pytest.raises(FormatError) as error:
-        read_vectors(path)
-
-    assert str(path) in str(error.value)
-    assert one_line(error)
-
-
-@pytest.mark.parametrize("suffix", [".h5", ".npz", ".parquet"])
-def test_empty_file_is_refused(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"in{suffix}"
-    path.touch()
-
-    with pytest.raises(FormatError, match=path.name) as error:
-        open_vectors(path)
-    assert one_line(error)
+    assert str(path) in error_of(read_vectors, path, kind=FormatError)
 
 
 @every_suffix
@@ -490,9 +453,8 @@ def test_file_that_is_not_there_or_cut_short_is_one_line(tmp_path: Path, suffix:
 
     write_vectors(path, items())
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(FormatError) as error:
+    with pytest.raises(FormatError):
         read_vectors(path)
-    assert one_line(error)
 
 
 @every_format
@@ -517,7 +479,7 @@ def test_damaged_bytes_give_an_error_or_other_items_but_no_crash(
             refused.append(str(error))
     # HDF5 has no checksums of numbers: wherever they are hit, others are read.
     assert len(refused) > (0 if suffix == ".h5" else 20)
-    assert all(str(path) in message and "\n" not in message for message in refused)
+    assert all(str(path) in message for message in refused)
 
 
 @pytest.mark.parametrize("bug", [AttributeError, IndexError, TypeError])

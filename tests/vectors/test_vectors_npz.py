@@ -83,18 +83,16 @@ def test_sentences_may_be_one_text_of_numpy(tmp_path: Path) -> None:
     assert [item.sentence for item in read_vectors(tmp_path / "in.npz")] == ["a", "강"]
 
 
-def test_array_that_is_no_line_is_named(tmp_path: Path) -> None:
-    np.savez(tmp_path / "other.npz", weights=np.ones((1, 2)))
+@pytest.mark.parametrize(
+    ("name", "array"), [("weights", np.ones((1, 2))), ("0", np.array([{"a": 1}], dtype=object))]
+)
+def test_arrays_of_other_things_and_pickled_objects_are_an_error(
+    tmp_path: Path, name: str, array: np.ndarray
+) -> None:
+    np.savez(tmp_path / "other.npz", **{name: array})
 
-    with pytest.raises(FormatError, match=r"not a file of vectors.*'weights'"):
+    with pytest.raises(FormatError, match=r"not a file of vectors.*('weights'|allow_pickle)"):
         read_vectors(tmp_path / "other.npz")
-
-
-def test_pickled_objects_are_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "in.npz", **{"0": np.array([{"a": 1}], dtype=object)})
-
-    with pytest.raises(FormatError, match="not a file of vectors"):
-        read_vectors(tmp_path / "in.npz")
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
@@ -119,6 +117,5 @@ def test_text_that_is_something_else_is_one_line(tmp_path: Path, name: str, text
     array = np.frombuffer(text.encode(), dtype=np.uint8)
     np.savez(tmp_path / "in.npz", **{"0": np.ones((1, 2)), name: array})
 
-    with pytest.raises(FormatError, match=r"in\.npz") as error:
+    with pytest.raises(FormatError, match=r"in\.npz"):
         read_vectors(tmp_path / "in.npz")
-    assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""A corpus to an index of its occurrences, in constant memory, losing nothing when it is cut short.
+"""Build of an index of occurrences, in constant memory, losing nothing when it is cut short.
 
 The tables grow in `INDEX.parts`, part by part; behind each part a record says what is in them.
 Killed at any moment, the same run forgets what came after the last record and continues. In the end
@@ -21,45 +21,33 @@ import numpy as np
 from elmokit import __version__
 from elmokit.analysis.neighbours.store import (
     ROWS_WITHOUT_VECTOR_INDEX,
-    Halves,
     IndexDescription,
-    Note,
     Occurrences,
     OccurrenceStore,
-    as_stored,
     form_of,
     import_lancedb,
-    is_address,
     is_index,
-    layer_names,
+    is_url,
     read_description,
     storable,
-    write_description,
 )
-from elmokit.bulk.compute import Computer, Report, Tally
-from elmokit.bulk.inputs import Input, RecordPlace
-from elmokit.bulk.pipeline import (
-    End,
-    Finished,
-    Part,
-    check_not_input,
-    check_unchanged,
-    cut,
-    tokens_per_part,
-)
+from elmokit.bulk.compute import Computer, Tally
+from elmokit.bulk.inputs import Input, RecordPlace, input_of
+from elmokit.bulk.parts import End, Finished, Part, Seen, cut
+from elmokit.bulk.pipeline import check_not_input, check_unchanged, tokens_per_part
 from elmokit.errors import FormatError, InputError
 from elmokit.inference.embedder import Embedder
-from elmokit.inference.layers import LayerChoice, Vectors
+from elmokit.inference.layers import LayerChoice
 from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
-from elmokit.jobs.parts import FirstComputed, Seen
-from elmokit.jobs.run_folder import RunFolder, is_taken
+from elmokit.jobs.progress import Observer
+from elmokit.jobs.run_folder import RunFolder, check_same, is_taken
 from elmokit.static.vectors import unit
 from elmokit.system import counted, prefetch
 
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """What is kept of a corpus.
+    """What is stored of a corpus.
 
     Attributes:
         layers: Whose vectors: "all", or some of "top", "average", 0, 1, … with commas between.
@@ -87,21 +75,18 @@ class IndexSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values; a list of words by its checksum."""
-        words = None if self.words is None else digest_of_words(self.words)
-        return asdict(self) | {"words": words}
-
-
-def digest_of_words(words: frozenset[str]) -> str:
-    """What tells a set of words from others."""
-    return hashlib.sha256("\n".join(sorted(words)).encode("utf-8", "surrogatepass")).hexdigest()
+        if self.words is None:
+            return asdict(self)
+        text = "\n".join(sorted(self.words)).encode("utf-8", "surrogatepass")
+        return asdict(self) | {"words": hashlib.sha256(text).hexdigest()}
 
 
 @dataclass(frozen=True)
 class BuildSummary:
-    """What was read and kept."""
+    """What was read and stored."""
 
     output: str
-    sentences: int  # different ones that are kept
+    sentences: int  # different ones that are stored
     occurrences: int
     forms: int
     words_read: int = 0
@@ -110,6 +95,12 @@ class BuildSummary:
     seconds: float = 0.0
     words_per_second: float = 0.0
     already_finished: bool = False
+
+    @classmethod
+    def of(cls, output: str | Path, index: IndexDescription, **more: Any) -> BuildSummary:
+        """What an index holds, and `more` of the run that made it."""
+        names = ("sentences", "occurrences", "forms", "vector_index")
+        return cls(str(output), **{name: getattr(index, name) for name in names}, **more)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -132,53 +123,41 @@ TABLES, DONE = "index", "done.json"
 
 
 class Build:
-    """One run from its first or next part to its last.
-
-    Args:
-        embedder: The model.
-        source: The sentences.
-        folder: That of the work.
-        settings: What is kept.
-        description: What the index is to say of itself.
-        report: Told how far the work is.
-    """
+    """One run in the folder `work`, from its first or next part to its last."""
 
     def __init__(
         self,
         embedder: Embedder,
         source: Input,
-        folder: RunFolder,
+        work: Path,
         settings: IndexSettings,
         description: IndexDescription,
-        report: Report | None,
+        observer: Observer,
     ) -> None:
-        self.embedder = embedder
         self.source = source
+        self.observer = observer
         self.settings = settings
-        self.description = description
-        self.work = folder.folder
+        self.work = work
         self.computer = Computer(embedder, layers="all")
-        self.finished = finished_parts(self.work)
+        self.finished = finished_parts(work)
         self.tally = Tally(
-            source.position()[1],
             self.finished.totals,
             self.finished.position,
-            report,
-            lambda: embedder.cache_hit_rate,
+            observer,
+            lambda: embedder.token_cache.hit_rate,
         )
         self.computer.progress = self.tally.end_batch
         self.totals = self.tally.totals
-        self.store = self.open_store()
+        self.store = self.open_store(description)
 
-    def open_store(self) -> OccurrenceStore:
+    def open_store(self, description: IndexDescription) -> OccurrenceStore:
         """The tables as they were after the last part that is finished."""
         tables = self.work / TABLES
-        if not self.finished.parts:  # a kill may have come before they were whole
+        if not self.finished.parts:  # a kill may have come before they were complete
             shutil.rmtree(tables, ignore_errors=True)
         with disk_errors(tables, "written"):
             tables.mkdir(exist_ok=True)
-        sizes = dict.fromkeys(self.description.layers, self.description.vector_size)
-        store = OccurrenceStore(tables, sizes, create=not self.finished.parts)
+        store = OccurrenceStore(tables, description, create=not self.finished.parts)
         store.keep_only(self.totals["kept"])
         if store.counts() != (self.totals["kept"], self.totals["occurrences"]):
             raise FormatError(
@@ -188,9 +167,11 @@ class Build:
         return store
 
     def read(self) -> None:
-        """Keep all parts that are missing."""
+        """Store all parts that are missing."""
         parts = prefetch(cut(self.source, self.finished, tokens_per_part(self.computer)))
+        size = self.source.position()[1]
         with (
+            self.observer.stage("indexing", "byte", size, self.finished.position),
             closing(parts),  # type: ignore[type-var]
             closing(Seen(self.work, self.finished.parts)) as seen,
         ):
@@ -200,7 +181,6 @@ class Build:
                 counts = {"sentences": len(part.sentences), "words": part.words}
                 self.tally.end_part(counts, part.bytes)
                 self.record(part)
-                self.tally.tell()
 
     def add(self, part: Part, seen: Seen) -> None:
         """Add the sentences of a part that were not there before."""
@@ -208,36 +188,35 @@ class Build:
         distinct = {" ".join(words): words for words in sentences}
         found = seen.find(list(distinct))
         new = {text: words for text, words in distinct.items() if text not in found}
-        seen.add((text, FirstComputed(part.number, number)) for number, text in enumerate(new))
+        seen.add((text, part.number, number) for number, text in enumerate(new))
         kept = [words for words in new.values() if any(self.settings.keeps(word) for word in words)]
-        arrays = self.computer.compute(kept)
-        occurrences = self.occurrences_of(kept, arrays)
-        self.store.add(self.totals["kept"], list(map(storable, kept)), occurrences)
-        self.totals.update(
-            kept=len(kept),
-            occurrences=len(occurrences.words),
-            duplicates=len(sentences) - len(new),
-        )
+        self.totals["duplicates"] += len(sentences) - len(new)
+        if kept:
+            occurrences = self.occurrences_of(kept)
+            self.store.add(self.totals["kept"], list(map(storable, kept)), occurrences)
+            self.totals.update(kept=len(kept), occurrences=len(occurrences.words))
 
-    def occurrences_of(
-        self, sentences: Sequence[Sequence[str]], arrays: Sequence[Vectors]
-    ) -> Occurrences:
-        """The words that are kept, with vectors from (layers, words, size) of each sentence."""
-        first = self.totals["kept"]
+    def occurrences_of(self, sentences: Sequence[Sequence[str]]) -> Occurrences:
+        """The words that are kept, with the directions of their vectors in float16.
+
+        Only directions are compared; at length 1 none is beyond float16's range.
+        """
         places = [
-            (number, position)
-            for number, words in enumerate(sentences)
-            for position, word in enumerate(words)
-            if self.settings.keeps(word)
+            [position for position, word in enumerate(words) if self.settings.keeps(word)]
+            for words in sentences
         ]
-        layers, size = self.embedder.config.layer_count, self.description.vector_size
-        chosen = [arrays[number][:, position] for number, position in places]
-        stacked = np.array(chosen, np.float32).reshape(len(places), layers, size)
+        arrays = zip(self.computer.compute(sentences), places, strict=True)
+        layers = np.concatenate([array[:, chosen] for array, chosen in arrays], axis=1)
+        numbers = self.totals["kept"] + np.arange(len(sentences))
+        chosen_of = zip(sentences, places, strict=True)
         return Occurrences(
-            storable([sentences[number][position] for number, position in places]),
-            np.array([first + number for number, _ in places], np.int64),
-            np.array([position for _, position in places], np.int32),
-            {name: direction(stacked, name) for name in self.description.layers},
+            storable([words[position] for words, chosen in chosen_of for position in chosen]),
+            np.repeat(numbers, [len(chosen) for chosen in places]),
+            np.concatenate(places).astype(np.int32),
+            {
+                name: unit(LayerChoice(name, len(layers)).of(layers)).astype(np.float16)
+                for name in self.store.description.layers
+            },
         )
 
     def record(self, part: Part) -> None:
@@ -251,31 +230,14 @@ class Build:
         with write_atomically(self.work / DONE) as path:
             write_object(done, path)
 
-    def finish(self, note: Note | None) -> IndexDescription:
-        """Index the tables, and say what they are."""
-        forms = self.store.finish(self.settings.index_above, note)
-        sentences, occurrences = self.store.counts()
-        description = replace(
-            self.description,
-            sentences=sentences,
-            occurrences=occurrences,
-            forms=forms,
-            vector_index=occurrences > self.settings.index_above,
-        )
-        write_description(self.work / TABLES, description)
-        return description
-
-    def summary(self, output: str | Path, description: IndexDescription) -> BuildSummary:
-        """What was read and kept."""
+    def summary(self, output: str | Path) -> BuildSummary:
+        """What was read and stored."""
         seconds = time.perf_counter() - self.tally.started
-        return BuildSummary(
-            str(output),
-            description.sentences,
-            description.occurrences,
-            description.forms,
+        return BuildSummary.of(
+            output,
+            self.store.description,
             words_read=self.totals["words"],
             duplicates=self.totals["duplicates"],
-            vector_index=description.vector_index,
             seconds=seconds,
             words_per_second=self.tally.words_here / seconds,
         )
@@ -292,42 +254,39 @@ def finished_parts(work: Path) -> Finished:
     )
 
 
-def direction(layers: Vectors, name: str) -> Halves:
-    """The vectors of a layer, or the average, of (words, layers, size): of length 1, in float16.
-
-    Only directions are compared; at length 1 none is beyond float16's range.
-    """
-    vectors = LayerChoice(name, layers.shape[1]).of(layers.swapaxes(0, 1))
-    return unit(vectors).astype(np.float16)
-
-
 def build_index(
     embedder: Embedder,
-    source: Input,
+    source: Input | str | Path | Sequence[str | Path],
     output: str | Path,
     settings: IndexSettings | None = None,
     *,
     model: str = "",
     resume: bool = False,
     force: bool = False,
-    report: Report | None = None,
-    note: Note | None = None,
+    observer: Observer | None = None,
+    **choices: Any,
 ) -> BuildSummary:
-    """Keep every occurrence of every word of an input in an index, with its vectors.
+    """Store every occurrence of every word of an input in an index, with its vectors.
 
     Args:
         embedder: The model.
-        source: The sentences; `bulk.inputs.open_input` makes it.
-        output: The folder. It appears when it is whole; until then, what is done is beside it.
-        settings: What is kept.
+        source: Files, globs and folders; or what `open_input` makes of them.
+        output: The folder. It appears when it is complete; until then, what is done is beside it.
+        settings: What is stored.
         model: What to call the model.
-        resume: Go on with a run of the same input, model and settings that was cut short.
+        resume: Resume a run of the same input, model and settings that was cut short.
         force: Replace an index, or what is left of another run.
-        report: Told how far the work is.
-        note: Told what is done after the last sentence is read.
+        observer: Told how far the work is.
+        choices: Single settings by their names: how files are read (fields of `TextSettings`), and
+            what is stored.
     """
-    settings = settings or IndexSettings()
-    check_embedder(embedder)
+    source = input_of(source, embedder.tokenizer.name, choices)
+    settings = replace(settings or IndexSettings(), **choices)
+    if embedder.state == "carry":
+        raise InputError(
+            "in state 'carry' the vectors of a sentence depend on those before it, which a "
+            "question has not; use 'zero' or 'warm'"
+        )
     check_target(output, resume=resume, force=force)
     check_not_input(output, source)
     import_lancedb()
@@ -339,30 +298,21 @@ def build_index(
             if before is not None:
                 return before
         folder.begin(description.run, resume=resume, force=force)
-        build = Build(embedder, source, folder, settings, description, report)
+        observer = observer or Observer()
+        build = Build(embedder, source, folder.folder, settings, description, observer)
         build.read()
         check_unchanged(source, description.run["input"], folder)
-        finished = build.finish(note)
+        build.store.finish(settings.index_above, observer)
         folder.check_free()
         folder.publish(build.work / TABLES)
-    return build.summary(output, finished)
-
-
-def check_embedder(embedder: Embedder) -> None:
-    """Refuse a state in which a sentence's vectors are not its own."""
-    if embedder.state == "carry":
-        raise InputError(
-            "in state 'carry' the vectors of a sentence depend on those before it, which a "
-            "question has not; use 'zero' or 'warm'"
-        )
+    return build.summary(output)
 
 
 def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
-    """Refuse a place that cannot become an index, before anything is computed for it."""
-    if is_address(output):
+    """Raise where an output cannot become an index, before anything is computed for it."""
+    if is_url(output):
         raise InputError(
-            f"{output}: is an address of object storage; build the index in a folder, then copy "
-            "it there"
+            f"{output}: is a URL of object storage; build the index in a folder, then copy it there"
         )
     folder = RunFolder.beside(output)
     assert folder.output is not None
@@ -370,7 +320,6 @@ def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
         if is_taken(folder.output) and not is_index(folder.output):
             raise InputError(f"{output}: is there, and is not an index; choose another name")
     folder.check_output(resume=resume, force=force)
-    folder.check_unfinished(resume=resume, force=force)
 
 
 def finished_before(
@@ -378,44 +327,30 @@ def finished_before(
 ) -> BuildSummary | None:
     """What is to be told of an index that this run has finished before.
 
-    None where there is something left to do; an index of another run is refused.
+    None where there is something left to do; an index of another run is an error.
     """
     assert folder.output is not None
     if not is_index(folder.output) or (folder.folder / TABLES).exists():
         return None
-    found = read_description(folder.output)
-    if streamed or as_stored(found.run) != as_stored(description.run):
-        why = "nothing can tell whether from the same text" if streamed else "of another run"
+    advice = "choose another name, or force it (--force)"
+    if streamed:
         raise InputError(
-            f"{output}: is whole already, and {why}; choose another name, or force it (--force)"
+            f"{output}: is complete already, and nothing can tell whether from the same text; "
+            f"{advice}"
         )
+    found = read_description(folder.output)
+    check_same(found.run, description.run, Path(output), advice)
     if folder.holds_work():  # a kill came after the index got its name
         folder.remove()
-    return BuildSummary(
-        str(output),
-        found.sentences,
-        found.occurrences,
-        found.forms,
-        vector_index=found.vector_index,
-        already_finished=True,
-    )
+    return BuildSummary.of(output, found, already_finished=True)
 
 
 def description_of(
     embedder: Embedder, settings: IndexSettings, source: Input, model: str
 ) -> IndexDescription:
     """What the index is to say of itself, before anything is counted."""
-    lancedb = import_lancedb()
-    layers = layer_names(settings.layers, embedder.config)
+    layers = layer_names(settings.layers, embedder.config.layer_count)
     fingerprint = embedder.fingerprint()
-    run = {
-        "engine": "neighbours",
-        "input": source.identity(),
-        "model": fingerprint,
-        "state": [embedder.state, embedder.warm_runs],
-        "precision": embedder.precision,
-        "settings": settings.to_dict() | {"layers": layers},
-    }
     return IndexDescription(
         model=model,
         fingerprint=fingerprint,
@@ -423,6 +358,25 @@ def description_of(
         tokenizer=embedder.tokenizer.name,
         layers=layers,
         vector_size=embedder.vector_size,
-        versions={"elmokit": __version__, "lancedb": lancedb.__version__},
-        run=as_stored(run),
+        versions={"elmokit": __version__, "lancedb": import_lancedb().__version__},
+        run={
+            "engine": "neighbours",
+            "input": source.identity(),
+            "model": fingerprint,
+            "state": [embedder.state, embedder.warm_runs],
+            "precision": embedder.precision,
+            "settings": settings.to_dict() | {"layers": layers},
+        },
     )
+
+
+def layer_names(layers: str, count: int) -> tuple[str, ...]:
+    """The layers that a flag names, in their order: "all", or "top", "average", 0, 1 by commas."""
+    known = [*map(str, range(count)), "average"]
+    asked = known[:-1] if layers == "all" else [name.strip() for name in layers.split(",")]
+    names = {known[-2] if name == "top" else name for name in asked}
+    if not names.issubset(known):
+        raise InputError(
+            f"layers is {layers!r}; use all, or some of top, {', '.join(known)} with commas between"
+        )
+    return tuple(name for name in known if name in names)

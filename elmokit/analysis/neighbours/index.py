@@ -1,11 +1,10 @@
-"""Ask an index of occurrences: which are nearest to a word in its sentence, what senses it has."""
+"""Index of occurrences: which are nearest to a word in its sentence, and what senses it has."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from elmokit.analysis.neighbours.store import (
@@ -14,17 +13,14 @@ from elmokit.analysis.neighbours.store import (
     Location,
     OccurrenceStore,
     form_of,
-    is_address,
-    named_model,
     read_description,
     storable,
 )
-from elmokit.analysis.senses import Occurrence, Senses, find_senses, with_mark
+from elmokit.analysis.senses import Occurrence, Senses, find_senses
 from elmokit.config import check_size
 from elmokit.errors import InputError
 from elmokit.static.vectors import near_forms, unit
-from elmokit.text.characters import check_sentences
-from elmokit.text.tokenizer import Token, Tokenizer
+from elmokit.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from elmokit.inference.embedder import Embedder
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
 
 MARKED = re.compile(r"(?<![\w*])\*([^\s*]+)\*(?![\w*])")
 SHOWN = 60
-EXAMPLE = '"He sat on the river *bank* ."'
 
 
 def find_marked(text: str, tokenizer: Tokenizer) -> Occurrence:
@@ -42,37 +37,25 @@ def find_marked(text: str, tokenizer: Tokenizer) -> Occurrence:
     plain = text[: mark.start()] + mark[1] + text[mark.end() :]
     for sentence in tokenizer.sentences(plain):
         inside = [n for n, token in enumerate(sentence) if token.start < end and token.end > start]
-        if inside:
-            check_whole(mark[1], [sentence[number] for number in inside], start, end)
+        found = [sentence[number] for number in inside]
+        if [(token.start, token.end) for token in found] == [(start, end)]:
             return Occurrence(tuple(token.text for token in sentence), inside[0])
-    raise InputError(f"{shown(text)}: {mark[1]!r} is no word; mark another one")
+        if found:
+            words = " ".join(token.text for token in found)
+            raise InputError(f"{mark[1]!r} is not a word; put stars around one word of: {words}")
+    raise InputError(f"{text[:SHOWN]!r}: {mark[1]!r} is not a word; mark another one")
 
 
 def only_mark(text: str) -> re.Match[str]:
-    """The only mark of a text; refused where it has none, or several."""
+    """The only mark of a text; an error where it has none, or several."""
     marks = list(MARKED.finditer(text))
     if len(marks) != 1:
         found = "has no marked word" if not marks else f"has {len(marks)} marked words"
-        raise InputError(f"{shown(text)} {found}; put stars around one word: {EXAMPLE}")
+        raise InputError(f"{text[:SHOWN]!r} {found}; put stars around one word: a river *bank*")
     return marks[0]
 
 
-def check_whole(marked: str, tokens: Sequence[Token], start: int, end: int) -> None:
-    """Refuse a mark around several words, or around a piece of one."""
-    if len(tokens) > 1:
-        words = " ".join(token.text for token in tokens)
-        raise InputError(f"{marked!r} is {len(tokens)} words: {words}; put stars around one word")
-    if (tokens[0].start, tokens[0].end) != (start, end):
-        raise InputError(
-            f"{marked!r} is but a piece of {tokens[0].text!r}; put stars around all of it"
-        )
-
-
-def shown(text: str) -> str:
-    """The beginning of a text, quoted."""
-    return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")
-
-
+DIGITS_SHOWN = 12
 OWN_EXPECTED = 5
 """So many more than wanted are asked for at first: words of the question's own sentence."""
 MOST_OCCURRENCES = 2000
@@ -80,38 +63,22 @@ MOST_OCCURRENCES = 2000
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbour(Occurrence):
     """An occurrence of a word, and how near it is."""
 
-    words: tuple[str, ...]
-    position: int
     cosine: float
     sentence: int  # its number in the index
 
-    @property
-    def word(self) -> str:
-        """The word as it stands there."""
-        return self.words[self.position]
-
-    def __str__(self) -> str:
-        return with_mark(self.words, self.position)
-
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return {
-            "cosine": self.cosine,
-            "word": self.word,
-            "words": list(self.words),
-            "position": self.position,
-            "sentence": self.sentence,
-        }
+        return asdict(self) | {"words": list(self.words), "word": self.word}
 
 
 class NeighbourIndex:
     """Occurrences of words in a corpus, by their vectors. Calls from several threads are safe.
 
     Args:
-        path: The folder, or an address of object storage such as s3://bucket/news.index.
+        path: The folder, or a URL of object storage such as s3://bucket/news.index.
         description: What it says of itself.
         embedder: The model that its vectors are of; senses need none.
     """
@@ -122,8 +89,7 @@ class NeighbourIndex:
         self.path = path
         self.description = description
         self.embedder = embedder
-        sizes = dict.fromkeys(description.layers, description.vector_size)
-        self.store = OccurrenceStore(path, sizes)
+        self.store = OccurrenceStore(path, description)
 
     @classmethod
     def open(
@@ -133,7 +99,6 @@ class NeighbourIndex:
 
         Without a model the senses of words can be asked for, but no neighbours.
         """
-        path = path if is_address(path) else Path(path)
         description = read_description(path)
         if embedder is not None:
             check_model(path, description, embedder, model)
@@ -166,21 +131,20 @@ class NeighbourIndex:
         Args:
             words: The sentence.
             position: Of the word, from 0.
-            layer: Whose vectors are compared: one of those that the index keeps, or its last.
+            layer: Whose vectors are compared: one of those that the index has, or its last.
             top: How many are wanted.
             same_word: Only occurrences of the same word, in capitals or not: all are compared.
             exact: Compare all vectors, without the vector index.
         """
         check_size("top", top)
-        check_sentences([words])
         if not 0 <= position < len(words):
             raise InputError(f"position is {position}; the sentence has {len(words)} words, from 0")
         column = self.description.column(layer)
+        vector = self.vector(words, position, column)
         kept = storable(words)
         form = form_of(kept[position]) if same_word else None
         if form is not None:
-            self.check_word(form)
-        vector = self.vector(words, position, column)
+            self.check_form(form)
         exact = exact or not self.description.vector_index
         limit = top + OWN_EXPECTED
         while True:
@@ -207,34 +171,25 @@ class NeighbourIndex:
 
         Args:
             word: The word.
-            layer: Whose vectors: one of those that the index keeps, or its last.
+            layer: Whose vectors: one of those that the index has, or its last.
             senses: How many there are to be; else as many as lie apart most clearly.
             examples: How many sentences stand for each.
         """
         form = form_of(*storable([word]))
         column = self.description.column(layer)
-        self.check_word(form)
-        places = self.store.places(form, column, MOST_OCCURRENCES)
-        texts = self.store.sentences(places.sentences)
+        self.check_form(form)
+        occurrences, vectors, count = self.store.places(form, column, MOST_OCCURRENCES)
         return find_senses(
-            form,
-            [texts[number] for number in places.sentences.tolist()],
-            places.positions.tolist(),
-            places.vectors,
-            count=places.total,
-            layer=column,
-            senses=senses,
-            examples=examples,
+            form, occurrences, vectors, count=count, layer=column, senses=senses, examples=examples
         )
 
-    def check_word(self, word: str) -> None:
-        """Refuse a word that the index has not; say which it has that are spelt nearly so."""
-        form = form_of(*storable([word]))
+    def check_form(self, form: str) -> None:
+        """Raise for a word that the index has not; say which it has that are spelt nearly so."""
         if self.store.count_of(form):
             return
         near = near_forms(form, self.store.forms())
         advice = f"near forms are {', '.join(near)}" if near else "try another word"
-        raise InputError(f"{self.path}: {word!r} does not occur in it; {advice}")
+        raise InputError(f"{self.path}: {form!r} does not occur in it; {advice}")
 
     def vector(self, words: Sequence[str], position: int, layer: str) -> Any:
         """The vector (size,) of a word in its sentence, of length 1."""
@@ -264,12 +219,16 @@ class NeighbourIndex:
 def check_model(
     path: Location, description: IndexDescription, embedder: Embedder, model: str
 ) -> None:
-    """Refuse a model, or a way of reading, that the vectors of an index are not of."""
+    """Raise for a model, or a way of reading, that the vectors of an index are not of."""
     fingerprint = embedder.fingerprint()
     if fingerprint != description.fingerprint:
+        built, this = (
+            f"{name or 'a model without a name'} ({digits[:DIGITS_SHOWN]})"
+            for name, digits in ((description.model, description.fingerprint), (model, fingerprint))
+        )
         raise InputError(
-            f"{path}: was built with {named_model(description.model, description.fingerprint)}, "
-            f"this is {named_model(model, fingerprint)}; use the model it was built with (--model)"
+            f"{path}: was built with {built}, this is {this}; use the model it was built with "
+            "(--model)"
         )
     if embedder.state != description.state:
         raise InputError(

@@ -1,7 +1,7 @@
-"""Occurrences on disk: LanceDB tables of words with their vectors, of sentences and of forms.
+"""Index of occurrences on disk: LanceDB tables of words with their vectors, sentences and forms.
 
 A table is read where it is used, so that it may be larger than memory. What is added to one is
-there as a whole or not at all, whenever the process is killed.
+there completely or not at all, whenever the process is killed.
 """
 
 from __future__ import annotations
@@ -9,38 +9,34 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import ModelConfig
+from elmokit.analysis.senses import Occurrence, evenly
 from elmokit.errors import DiskError, FormatError, InputError
 from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.jobs.progress import Observer
 from elmokit.system import counted, import_extra
 from elmokit.text.tokenizer import LONE_SURROGATE
 
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-
 Location = str | Path
-"""A folder, or an address of object storage such as s3://bucket/news.index."""
+"""A folder, or a URL of object storage such as s3://bucket/news.index."""
+Halves = NDArray[np.float16]
 
 DISK_FULL = ("No space left", "os error 28", "Disk quota", "os error 122", "File too large")
-TEXT = "text"
-"""The only column of a table that holds a text."""
 
 
-def is_address(location: Location) -> bool:
+def is_url(location: Location) -> bool:
     """Whether a location is one of object storage, not a folder.
 
-    >>> is_address("s3://bucket/news.index"), is_address("news.index")
+    >>> is_url("s3://bucket/news.index"), is_url("news.index")
     (True, False)
     """
     return "://" in str(location)
@@ -53,32 +49,16 @@ def import_lancedb() -> Any:
 
 
 def connect(location: Location) -> Any:
-    """The database of a folder, or of an address; what gives access to that is in the environment.
+    """The database of a folder, or of a URL; what gives access to that is in the environment.
 
     https://docs.lancedb.com/storage/configuration says which variables these are.
     """
     return import_lancedb().connect(location)
 
 
-def write_text(location: Location, table: str, text: str) -> None:
-    """Keep a text as a table of one row, in the place of an earlier one."""
-    import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-    with table_errors(location):
-        database = connect(location)
-        database.drop_table(table, ignore_missing=True)
-        database.create_table(table, pa.table({TEXT: [text]}))
-
-
-def read_text(location: Location, table: str) -> str:
-    """The text that `write_text` has kept."""
-    with table_errors(location):
-        return connect(location).open_table(table).to_arrow()[TEXT][0].as_py()
-
-
 @contextmanager
 def table_errors(location: Location) -> Iterator[None]:
-    """Say in one line what the tables refuse."""
+    """Turn an error of the tables into one line."""
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
@@ -87,84 +67,10 @@ def table_errors(location: Location) -> Iterator[None]:
             raise DiskError(
                 f"{location}: cannot be written ({why}); free some space or choose another disk"
             ) from error
-        advice = (
-            "check the address, and what gives access to it"
-            if is_address(location)
-            else "build the index again (--force)"
-        )
+        advice = "build the index again (--force)"
+        if is_url(location):
+            advice = "check the URL, and what gives access to it"
         raise FormatError(f"{location}: its tables cannot be used ({why}); {advice}") from error
-
-
-Halves = NDArray[np.float16]
-
-LAYER = "layer_"
-"""Begins the name of a column of vectors."""
-
-
-class Occurrences(NamedTuple):
-    """Words at places of sentences, with their vectors."""
-
-    words: Sequence[str]
-    sentences: NDArray[np.int64]  # (occurrences,): the number of the sentence of each
-    positions: NDArray[np.int32]  # (occurrences,)
-    vectors: Mapping[str, Halves]  # (occurrences, size) for each layer by name
-
-
-def occurrence_schema(sizes: Mapping[str, int]) -> pa.Schema:
-    """The columns of the table of occurrences."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            pa.field("word", pa.string()),
-            pa.field("form", pa.string()),
-            pa.field("sentence", pa.int64()),
-            pa.field("position", pa.int32()),
-            *(
-                pa.field(LAYER + layer, pa.list_(pa.float16(), size))
-                for layer, size in sizes.items()
-            ),
-        ]
-    )
-
-
-def sentence_schema() -> pa.Schema:
-    """The columns of the table of sentences."""
-    import pyarrow as pa
-
-    return pa.schema([("sentence", pa.int64()), ("words", pa.list_(pa.string()))])
-
-
-def sentence_rows(first: int, sentences: Sequence[Sequence[str]]) -> pa.Table:
-    """Rows for the table of sentences."""
-    import pyarrow as pa
-
-    numbers = np.arange(first, first + len(sentences), dtype=np.int64)
-    words = [list(sentence) for sentence in sentences]
-    return pa.table({"sentence": numbers, "words": words}, schema=sentence_schema())
-
-
-def occurrence_rows(occurrences: Occurrences, sizes: Mapping[str, int]) -> pa.Table:
-    """Rows for the table of occurrences."""
-    import pyarrow as pa
-
-    columns: dict[str, Any] = {
-        "word": list(occurrences.words),
-        "form": [form_of(word) for word in occurrences.words],
-        "sentence": occurrences.sentences,
-        "position": occurrences.positions,
-    }
-    for layer, size in sizes.items():
-        values = pa.array(np.ascontiguousarray(occurrences.vectors[layer]).ravel())
-        columns[LAYER + layer] = pa.FixedSizeListArray.from_arrays(values, size)
-    return pa.table(columns, schema=occurrence_schema(sizes))
-
-
-def matrix_of(column: Any, size: int) -> NDArray[np.float32]:
-    """A column of vectors as (rows, size)."""
-    chunks = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
-    values = np.concatenate(chunks) if chunks else np.empty(0, np.float16)
-    return values.reshape(-1, size).astype(np.float32)
 
 
 def storable(words: Sequence[str]) -> list[str]:
@@ -181,8 +87,87 @@ def form_of(word: str) -> str:
     return word.lower()
 
 
-Note = Callable[[str], None]
+DESCRIPTION = "index.json"
+TABLE, TEXT = "description", "text"
+"""The same as a table of one text, for those who read it from object storage."""
+FORMAT, VERSION = "elmokit-neighbours", 1
 
+
+@dataclass(frozen=True)
+class IndexDescription:
+    """What an index was made of, and how."""
+
+    model: str  # what it was called
+    fingerprint: str  # what its vectors depend on (`Embedder.fingerprint`)
+    state: str  # in which sentences were read
+    tokenizer: str  # what splits raw text, in the corpus and in questions
+    layers: tuple[str, ...]  # whose vectors are stored, by name: "0", "1", …, "average"
+    vector_size: int
+    sentences: int = 0  # different ones
+    occurrences: int = 0  # words in them
+    forms: int = 0  # different words, capitals or not
+    vector_index: bool = False  # whether vectors are found by an index; else all are compared
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the programs that made it
+    run: Mapping[str, Any] = field(default_factory=dict)  # the same run makes the same index
+
+    def column(self, layer: str | int | None) -> str:
+        """The name of a layer that is stored; without one, the last of them."""
+        if layer is None:
+            return self.layers[-1]
+        if str(layer) not in self.layers:
+            raise InputError(
+                f"layer {layer} is not in the index, which has {', '.join(self.layers)}; choose "
+                "one of them, or build an index with it (--layers)"
+            )
+        return str(layer)
+
+
+def write_description(folder: Path, description: IndexDescription) -> None:
+    """Write what an index says of itself: the file comes last, when all the rest is there."""
+    import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    values = {"format": FORMAT, "version": VERSION, **asdict(description)}
+    with table_errors(folder):
+        database = connect(folder)
+        database.drop_table(TABLE, ignore_missing=True)
+        database.create_table(TABLE, pa.table({TEXT: [json.dumps(values)]}))
+    with write_atomically(folder / DESCRIPTION) as path:
+        write_object(values, path)
+
+
+def read_description(location: Location) -> IndexDescription:
+    """Read what an index says of itself; raise where there is none."""
+    if is_url(location):
+        with table_errors(location):
+            values = json.loads(connect(location).open_table(TABLE).to_arrow()[TEXT][0].as_py())
+    elif is_index(Path(location)):
+        values = read_object(Path(location) / DESCRIPTION)
+    else:
+        wrong = "is not an index of occurrences" if Path(location).exists() else "is not there"
+        raise InputError(
+            f"{location}: {wrong}; name a folder that `elmo neighbours build` has made"
+        )
+    found = values.pop("format", None), values.pop("version", None)
+    if found != (FORMAT, VERSION):
+        raise FormatError(
+            f"{location}: is {found[0]} of version {found[1]}, not {FORMAT} of version {VERSION}; "
+            "build the index again"
+        )
+    try:
+        return IndexDescription(**(values | {"layers": tuple(values["layers"])}))
+    except (KeyError, TypeError) as error:
+        raise FormatError(
+            f"{location}: its description is damaged ({error}); build the index again"
+        ) from error
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder is an index."""
+    return (folder / DESCRIPTION).is_file()
+
+
+LAYER = "layer_"
+"""Begins the name of a column of vectors."""
 OCCURRENCES, SENTENCES, FORMS = "occurrences", "sentences", "forms"
 DISTANCE, ROW = "_distance", "_rowid"
 ROWS_WITHOUT_VECTOR_INDEX = 100_000
@@ -195,8 +180,16 @@ TRAINING_ROUNDS = 20
 TRAINING_VECTORS = 64
 """Per partition. Compared in float16, which most CPUs cannot, they take long."""
 SIGNS_PER_BYTE = 8
-ASKED_AT_ONCE = 1000
 JUST_NOW = timedelta(milliseconds=1)
+
+
+class Occurrences(NamedTuple):
+    """Words at places of sentences, with their vectors."""
+
+    words: Sequence[str]
+    sentences: NDArray[np.int64]  # (occurrences,): the number of the sentence of each
+    positions: NDArray[np.int32]  # (occurrences,)
+    vectors: Mapping[str, Halves]  # (occurrences, size) for each layer by name
 
 
 class Hit(NamedTuple):
@@ -207,74 +200,93 @@ class Hit(NamedTuple):
     cosine: float
 
 
-class Places(NamedTuple):
-    """Occurrences of a form, (occurrences,) each, and how many there are in all."""
-
-    sentences: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    vectors: NDArray[np.float32]  # (occurrences, size)
-    total: int
-
-
 class OccurrenceStore:
     """The tables in a folder, or on object storage.
 
-    Args:
-        location: Where they are, or are to be.
-        sizes: The size of the vectors of each layer, by name.
-        create: Make them; else they are there.
+    A new store needs the layers of its description and their size; `finish` writes all else.
     """
 
     def __init__(
-        self, location: Location, sizes: Mapping[str, int], *, create: bool = False
+        self, location: Location, description: IndexDescription, *, create: bool = False
     ) -> None:
         self.location = location
-        self.sizes = dict(sizes)
-        with self._errors():
+        self.description = description
+        with table_errors(self.location):
             self._database = connect(location)
             if create:
-                self._database.create_table(OCCURRENCES, schema=occurrence_schema(sizes))
-                self._database.create_table(SENTENCES, schema=sentence_schema())
+                self._create()
             self._occurrences = self._database.open_table(OCCURRENCES)
             self._sentences = self._database.open_table(SENTENCES)
 
+    def _create(self) -> None:
+        import pyarrow as pa
+
+        vector = pa.list_(pa.float16(), self.description.vector_size)
+        columns = [("word", pa.string()), ("form", pa.string())]
+        columns += [("sentence", pa.int64()), ("position", pa.int32())]
+        columns += [(LAYER + layer, vector) for layer in self.description.layers]
+        words = [("sentence", pa.int64()), ("words", pa.list_(pa.string()))]
+        self._database.create_table(OCCURRENCES, schema=pa.schema(columns))
+        self._database.create_table(SENTENCES, schema=pa.schema(words))
+
     def add(self, first: int, sentences: Sequence[Sequence[str]], occurrences: Occurrences) -> None:
         """Add sentences, numbered from `first` on, and the occurrences of their words."""
-        if not sentences:
-            return
-        with self._errors():
-            self._sentences.add(sentence_rows(first, sentences))
-            self._occurrences.add(occurrence_rows(occurrences, self.sizes))
+        import pyarrow as pa
+
+        numbers = np.arange(first, first + len(sentences), dtype=np.int64)
+        texts = {"sentence": numbers, "words": [list(words) for words in sentences]}
+        columns: dict[str, Any] = {
+            "word": list(occurrences.words),
+            "form": [form_of(word) for word in occurrences.words],
+            "sentence": occurrences.sentences,
+            "position": occurrences.positions,
+        }
+        for layer in self.description.layers:
+            values = pa.array(np.ascontiguousarray(occurrences.vectors[layer]).ravel())
+            columns[LAYER + layer] = pa.FixedSizeListArray.from_arrays(
+                values, self.description.vector_size
+            )
+        with table_errors(self.location):
+            self._sentences.add(pa.table(texts, schema=self._sentences.schema))
+            self._occurrences.add(pa.table(columns, schema=self._occurrences.schema))
 
     def keep_only(self, sentences: int) -> None:
         """Forget what belongs to sentences that are numbered from `sentences` on."""
-        with self._errors():
+        with table_errors(self.location):
             for table in (self._occurrences, self._sentences):
                 table.delete(f"sentence >= {sentences}")
 
     def counts(self) -> tuple[int, int]:
         """How many sentences and occurrences there are."""
-        with self._errors():
+        with table_errors(self.location):
             return self._sentences.count_rows(), self._occurrences.count_rows()
 
-    def finish(self, index_above: int = ROWS_WITHOUT_VECTOR_INDEX, note: Note | None = None) -> int:
-        """Bring the tables in order, and index them; give how many forms there are.
+    def finish(self, index_above: int, observer: Observer) -> IndexDescription:
+        """Bring the tables in order, index them, and write what they are.
 
         Done again after it was cut short, it comes to the same. The vectors of a layer are indexed
         where there are more than `index_above`.
         """
-        say = note or (lambda text: None)
-        say("the tables are brought in order")
+        note = observer.note
+        note("the tables are brought in order")
         self._tidy()
         forms = self._count_forms()
         self._index_words()
-        count = self.counts()[1]
+        sentences, count = self.counts()
         if count > index_above:
-            for layer, size in self.sizes.items():
-                say(f"the vectors of layer {layer} of {counted(count, 'occurrence')} are indexed")
-                self._index_vectors(layer, size, count)
+            for layer in self.description.layers:
+                note(f"the vectors of layer {layer} of {counted(count, 'occurrence')} are indexed")
+                self._index_vectors(layer, count)
         self._tidy()  # of what a run that was cut short here before has left
-        return forms
+        self.description = replace(
+            self.description,
+            sentences=sentences,
+            occurrences=count,
+            forms=forms,
+            vector_index=count > index_above,
+        )
+        write_description(Path(self.location), self.description)
+        return self.description
 
     def nearest(
         self,
@@ -289,16 +301,11 @@ class OccurrenceStore:
     ) -> list[Hit]:
         """The occurrences nearest to a vector (size,), the nearest first.
 
-        Args:
-            layer: Whose vectors are compared.
-            vector: What they are compared with.
-            limit: The most that are wanted.
-            form: Only occurrences of this form; all of them are compared.
-            exact: Compare all vectors, without the vector index.
-            partitions: How many parts of the vector index are looked into.
-            refined: How many times `limit` are compared as they are, not as their codes.
+        All vectors are compared where `exact`, and those of a `form` if one is given. Else so many
+        partitions of the vector index are looked into, and `refined` times `limit` vectors are
+        compared as they are, not as their codes.
         """
-        with self._errors():
+        with table_errors(self.location):
             query = (
                 self._occurrences.search(vector, vector_column_name=LAYER + layer)
                 .distance_type("cosine")
@@ -318,9 +325,14 @@ class OccurrenceStore:
             for sentence, position, distance in zip(*columns, strict=True)
         ]
 
-    def places(self, form: str, layer: str, most: int) -> Places:
-        """The occurrences of a form with their vectors; `most` of them, evenly taken, if more."""
-        with self._errors():
+    def places(
+        self, form: str, layer: str, most: int
+    ) -> tuple[list[Occurrence], NDArray[np.float32], int]:
+        """The occurrences of a form, their vectors (occurrences, size), and how many there are.
+
+        Of more than `most` so many are taken, evenly.
+        """
+        with table_errors(self.location):
             found = (
                 self._occurrences.search()
                 .where(f"form = {quoted(form)}")
@@ -328,47 +340,41 @@ class OccurrenceStore:
                 .with_row_id(True)
                 .to_arrow()
             )
-            rows = np.sort(found[ROW].to_numpy())
-            chosen = rows[evenly(len(rows), most)]
-            taken = self._rows_of(chosen, layer)
-        order = np.lexsort((taken["position"].to_numpy(), taken["sentence"].to_numpy()))
-        vectors = matrix_of(taken[LAYER + layer], self.sizes[layer])
-        return Places(
-            taken["sentence"].to_numpy()[order],
-            taken["position"].to_numpy().astype(np.int64)[order],
-            vectors[order],
-            len(rows),
-        )
+            rows = np.sort(found[ROW].to_numpy()).tolist()
+            columns = ["sentence", "position", LAYER + layer]
+            query = self._occurrences.take_row_ids(evenly(rows, most)).select(columns)
+            taken = query.to_arrow().sort_by([(name, "ascending") for name in columns[:2]])
+        vectors = taken[LAYER + layer].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        numbers = taken["sentence"].to_pylist()
+        texts = self.sentences(numbers)
+        occurrences = [
+            Occurrence(texts[number], position)
+            for number, position in zip(numbers, taken["position"].to_pylist(), strict=True)
+        ]
+        vectors = vectors.reshape(-1, self.description.vector_size).astype(np.float32)
+        return occurrences, vectors, len(rows)
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The words of some sentences, by their numbers."""
-        wanted = sorted({int(number) for number in numbers})
-        found: dict[int, tuple[str, ...]] = {}
-        for start in range(0, len(wanted), ASKED_AT_ONCE):
-            some = ", ".join(map(str, wanted[start : start + ASKED_AT_ONCE]))
-            with self._errors():
-                rows = self._sentences.search().where(f"sentence IN ({some})").to_arrow()
-            words = map(tuple, rows["words"].to_pylist())
-            found |= zip(rows["sentence"].to_pylist(), words, strict=True)
-        return found
+        wanted = ", ".join(map(str, {-1, *numbers}))  # a list must not be empty
+        with table_errors(self.location):
+            rows = self._sentences.search().where(f"sentence IN ({wanted})").to_arrow()
+        words = map(tuple, rows["words"].to_pylist())
+        return dict(zip(rows["sentence"].to_pylist(), words, strict=True))
 
     def count_of(self, form: str) -> int:
         """How often a form occurs."""
-        with self._errors():
+        with table_errors(self.location):
             return self._occurrences.count_rows(f"form = {quoted(form)}")
 
     def forms(self) -> list[str]:
         """All forms, frequent ones first."""
-        with self._errors():
+        with table_errors(self.location):
             return self._database.open_table(FORMS).to_arrow()["form"].to_pylist()
-
-    def _rows_of(self, rows: NDArray[np.integer], layer: str) -> pa.Table:
-        columns = ["sentence", "position", LAYER + layer]
-        return self._occurrences.take_row_ids(rows.tolist()).select(columns).to_arrow()
 
     def _tidy(self) -> None:
         """Join small pieces of tables, and remove what nothing refers to any more."""
-        with self._errors():
+        with table_errors(self.location):
             for table in (self._occurrences, self._sentences):
                 table.optimize(cleanup_older_than=JUST_NOW, delete_unverified=True)
 
@@ -377,44 +383,37 @@ class OccurrenceStore:
         import pyarrow as pa
 
         counts = Counter[str]()
-        with self._errors():
+        with table_errors(self.location):
             for batch in self._occurrences.search().select(["form"]).to_batches():
                 counts.update(batch["form"].to_pylist())
             ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-            rows = pa.table(
-                {
-                    "form": pa.array([form for form, _ in ordered], pa.string()),
-                    "count": pa.array([count for _, count in ordered], pa.int64()),
-                }
-            )
+            rows = [{"form": form, "count": count} for form, count in ordered]
+            schema = pa.schema([("form", pa.string()), ("count", pa.int64())])
             self._database.drop_table(FORMS, ignore_missing=True)
-            self._database.create_table(FORMS, rows)
+            self._database.create_table(FORMS, pa.Table.from_pylist(rows, schema))
         return len(ordered)
 
     def _index_words(self) -> None:
         """So that the occurrences of a form, and sentences, are found at once."""
         from lancedb.index import BTree
 
-        with self._errors():
+        with table_errors(self.location):
             self._occurrences.create_index("form", config=BTree(), replace=True)
             self._sentences.create_index("sentence", config=BTree(), replace=True)
 
-    def _index_vectors(self, layer: str, size: int, count: int) -> None:
+    def _index_vectors(self, layer: str, count: int) -> None:
         """Part the vectors of a layer by their directions, a bit for each of their values."""
         from lancedb.index import IvfFlat, IvfRq
 
-        kind = IvfRq if size % SIGNS_PER_BYTE == 0 else IvfFlat
+        kind = IvfFlat if self.description.vector_size % SIGNS_PER_BYTE else IvfRq
         config = kind(
             distance_type="cosine",
             num_partitions=max(1, count // VECTORS_PER_PARTITION),
             max_iterations=TRAINING_ROUNDS,
             sample_rate=TRAINING_VECTORS,
         )
-        with self._errors():
+        with table_errors(self.location):
             self._occurrences.create_index(LAYER + layer, config=config, replace=True)
-
-    def _errors(self) -> AbstractContextManager[None]:
-        return table_errors(self.location)
 
 
 def quoted(text: str) -> str:
@@ -424,138 +423,3 @@ def quoted(text: str) -> str:
     'o''clock'
     """
     return "'" + text.replace("'", "''") + "'"
-
-
-def evenly(count: int, most: int) -> NDArray[np.intp]:
-    """Places of at most so many of `count` things, evenly taken.
-
-    >>> evenly(5, 9).tolist(), evenly(10, 4).tolist()
-    ([0, 1, 2, 3, 4], [0, 2, 5, 7])
-    """
-    if count <= most:
-        return np.arange(count)
-    return np.arange(most) * count // most
-
-
-DESCRIPTION = "index.json"
-TABLE = "description"
-"""The same as a table, for those who read it from object storage."""
-FORMAT, VERSION = "elmokit-neighbours", 1
-DIGITS_SHOWN = 12
-UNNAMED = "a model without a name"
-
-
-@dataclass(frozen=True)
-class IndexDescription:
-    """What an index was made of, and how.
-
-    Attributes:
-        model: What the model was called.
-        fingerprint: What its vectors depend on (`Embedder.fingerprint`).
-        state: In which state sentences were read.
-        tokenizer: What splits raw text, in the corpus and in questions.
-        layers: The layers whose vectors are kept, by name: "0", "1", …, "average".
-        vector_size: Size of a vector.
-        sentences: How many different sentences there are.
-        occurrences: How many words in them.
-        forms: How many different words, capitals or not.
-        vector_index: Whether vectors are found by an index; else all are compared.
-        versions: Of the programs that made it.
-        run: What the run depended on: the same run makes the same index.
-    """
-
-    model: str
-    fingerprint: str
-    state: str
-    tokenizer: str
-    layers: tuple[str, ...]
-    vector_size: int
-    sentences: int = 0
-    occurrences: int = 0
-    forms: int = 0
-    vector_index: bool = False
-    versions: Mapping[str, str] = field(default_factory=dict)
-    run: Mapping[str, Any] = field(default_factory=dict)
-
-    def column(self, layer: str | int | None) -> str:
-        """The name of a layer that is kept; without one, the last of them."""
-        if layer is None:
-            return self.layers[-1]
-        if str(layer) not in self.layers:
-            raise InputError(
-                f"layer {layer} is not in the index, which keeps {', '.join(self.layers)}; choose "
-                "one of them, or build an index with it (--layers)"
-            )
-        return str(layer)
-
-
-def write_description(folder: Path, description: IndexDescription) -> None:
-    """Write what an index says of itself: the file comes last, when all the rest is there."""
-    values = {"format": FORMAT, "version": VERSION, **asdict(description)}
-    write_text(folder, TABLE, json.dumps(values))
-    with write_atomically(folder / DESCRIPTION) as path:
-        write_object(values, path)
-
-
-def read_description(location: Location) -> IndexDescription:
-    """Read what an index says of itself; refuse a location that has none."""
-    values = (
-        json.loads(read_text(location, TABLE))
-        if is_address(location)
-        else read_file(Path(location))
-    )
-    found = values.pop("format", None), values.pop("version", None)
-    if found != (FORMAT, VERSION):
-        raise FormatError(
-            f"{location}: is {found[0]} of version {found[1]}, not {FORMAT} of version {VERSION}; "
-            "build the index again"
-        )
-    try:
-        return IndexDescription(**(values | {"layers": tuple(values["layers"])}))
-    except (KeyError, TypeError) as error:
-        raise FormatError(
-            f"{location}: its description is damaged ({error}); build the index again"
-        ) from error
-
-
-def read_file(folder: Path) -> dict[str, Any]:
-    """The description in a folder."""
-    if not is_index(folder):
-        there = "is no index of occurrences" if folder.exists() else "is not there"
-        raise InputError(f"{folder}: {there}; name a folder that `elmo neighbours build` has made")
-    return read_object(folder / DESCRIPTION)
-
-
-def is_index(folder: Path) -> bool:
-    """Whether a folder is an index."""
-    return (folder / DESCRIPTION).is_file()
-
-
-def as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values as they are read back from JSON: tuples as lists."""
-    return json.loads(json.dumps(values))
-
-
-def named_model(name: str, fingerprint: str) -> str:
-    """A model's name with the beginning of its fingerprint.
-
-    >>> named_model("english-small", "0123456789abcdef")
-    'english-small (0123456789ab)'
-    """
-    return f"{name or UNNAMED} ({fingerprint[:DIGITS_SHOWN]})"
-
-
-def layer_names(layers: str, config: ModelConfig) -> tuple[str, ...]:
-    """The layers that a flag names, in their order: "all", or "top", "average", 0, 1 by commas."""
-    numbers = [str(number) for number in range(config.layer_count)]
-    if layers == "all":
-        return tuple(numbers)
-    asked = [name.strip() for name in layers.split(",")]
-    names = {str(config.lstm_layers) if name == "top" else name for name in asked}
-    known = [*numbers, "average"]
-    unknown = sorted(names.difference(known))
-    if unknown:
-        raise InputError(
-            f"layers is {layers!r}; use all, or some of top, {', '.join(known)} with commas between"
-        )
-    return tuple(name for name in known if name in names)

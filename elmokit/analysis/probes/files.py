@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import glob
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.io.tables import json_object
-from elmokit.io.text_files import Line, find_files, paragraphs, read_chunks, read_lines
+from elmokit.io.tables import TableRow, table_rows
+from elmokit.io.text_files import (
+    COMPRESSIONS,
+    Line,
+    find_files,
+    paragraphs,
+    read_chunks,
+    read_lines,
+)
 from elmokit.text.conllu import UNSPECIFIED, PartOfSpeech, tagged_words
 
-SUFFIXES = (".jsonl", ".gz", ".xz", ".zst")
+SUFFIXES = (".jsonl", *COMPRESSIONS)
 SENTENCES = ("sentence_good", "sentence_bad")
 PARADIGM = ("UID", "linguistics_term", "field")
 COUNTED_AS = {"s-selection": "argument_structure", "syntax/semantics": "syntax_semantics"}
@@ -51,10 +59,8 @@ def read_minimal_pairs(names: Sequence[str | Path]) -> MinimalPairs:
         if path not in map(Path, names) and not _holds_pairs(path):
             warnings.warn(f"{path}: holds no minimal pairs; left out", ElmoWarning, stacklevel=2)
             continue
-        for place, row in _rows(path):
-            good, bad, name, *kinds = (
-                _text(row, field, place) for field in (*SENTENCES, *PARADIGM)
-            )
+        for row in table_rows(read_lines(path), "jsonl"):
+            good, bad, name, *kinds = (_text(row, field) for field in (*SENTENCES, *PARADIGM))
             paradigm = Paradigm(name, *(COUNTED_AS.get(kind, kind) for kind in kinds))
             found.setdefault(paradigm, []).append(MinimalPair(good, bad))
     if not found:
@@ -63,26 +69,18 @@ def read_minimal_pairs(names: Sequence[str | Path]) -> MinimalPairs:
     return found
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    """The place and the values of each line that has something on it."""
-    for line in read_lines(path):
-        if line.text.strip():
-            yield line.place, json_object(line.text, line.place)
-
-
 def _holds_pairs(path: Path) -> bool:
     """Whether the first line of a file has a sentence of a pair."""
-    first = next(_rows(path), None)
-    return first is not None and any(field in first[1] for field in SENTENCES)
+    first = next(table_rows(read_lines(path), "jsonl"), None)
+    return first is not None and any(field in first.names for field in SENTENCES)
 
 
-def _text(row: Mapping[str, object], field: str, place: str) -> str:
+def _text(row: TableRow, field: str) -> str:
     """A field of a line, which must be a text."""
-    value = row.get(field)
+    value = row.value(field) if field in row.names else None
     if not isinstance(value, str) or not value.strip():
-        wrong = "holds no text in" if field in row else "has no"
         raise FormatError(
-            f"{place}: {wrong} {field!r}; each line of BLiMP has "
+            f"{row.place}: has no text in {field!r}; each line of BLiMP has "
             f"{', '.join((*SENTENCES, *PARADIGM))}"
         )
     return value
@@ -113,12 +111,8 @@ class SenseSentence(NamedTuple):
     occurrences: tuple[SenseOccurrence, ...]
 
 
-class Unit(NamedTuple):
-    """What a text marks as one: its words, and its senses if it has some."""
-
-    words: tuple[str, ...]
-    lemma: str
-    senses: tuple[str, ...]
+Unit = tuple[tuple[str, ...], str, tuple[str, ...]]
+"""What a text marks as one: its words, and its lemma and senses if it has some."""
 
 
 def lemma_of(sense: str, place: str) -> str:
@@ -130,7 +124,7 @@ def lemma_of(sense: str, place: str) -> str:
     found = SENSE_KEY.fullmatch(sense)
     if found is None:
         raise FormatError(
-            f"{place}: {sense[:40]!r} is no sense key; they look like 'bank%1:17:01::'"
+            f"{place}: {sense[:40]!r} is not a sense key; they look like 'bank%1:17:01::'"
         )
     # A satellite is an adjective as well: one whose meaning is near another's.
     return f"{found['lemma']}%{ADJECTIVE if found['kind'] == SATELLITE else found['kind']}"
@@ -149,15 +143,14 @@ def sentence_of(units: Iterable[Unit]) -> SenseSentence:
     """A sentence out of its units, one after another."""
     words: list[str] = []
     occurrences = []
-    for unit in units:
+    for of_unit, lemma, senses in units:
         start = len(words)
-        words += unit.words
-        if unit.senses and unit.words:
-            occurrences.append(SenseOccurrence(start, len(words), unit.lemma, unit.senses))
+        words += of_unit
+        if senses and of_unit:
+            occurrences.append(SenseOccurrence(start, len(words), lemma, senses))
     return SenseSentence(tuple(words), tuple(occurrences))
 
 
-SEMCOR_VALUES = 4
 COMMENT = "# "
 NO_SENSE = "-"
 NAME = "NNP"
@@ -182,22 +175,19 @@ def _sentences(path: Path) -> Iterator[SenseSentence]:
 def _unit(line: Line) -> Unit:
     """The unit of a line."""
     values = line.text.split("\t")
-    if len(values) != SEMCOR_VALUES or not all(values):
+    if len(values) != 4 or not all(values):
         raise FormatError(
-            f"{line.place}: {line.text[:60]!r} is not {SEMCOR_VALUES} values with tabs "
+            f"{line.place}: {line.text[:60]!r} is not 4 values with tabs "
             "between; SemCor has a word, its part of speech, its lemma and its sense keys"
         )
     word, part_of_speech, _, keys = values
     words = words_of(word.replace("_", " ").strip() or word)
     if keys == NO_SENSE:
-        return Unit(words, "", ())
+        return words, "", ()
     senses = tuple(keys.split(";"))
     lemmas = [lemma_of(sense, line.place) for sense in senses]
     # A name has the sense of "person", "group" or "location", but is not that word.
-    return Unit(words, "", ()) if part_of_speech == NAME else Unit(words, lemmas[0], senses)
-
-
-SENSE_INDEX_VALUES = 4
+    return (words, "", ()) if part_of_speech == NAME else (words, lemmas[0], senses)
 
 
 class SenseIndex(NamedTuple):
@@ -212,95 +202,57 @@ def read_sense_index(path: str | Path) -> SenseIndex:
     numbers: dict[str, int] = {}
     first: dict[str, str] = {}
     for line in read_lines(path):
-        if line.text.strip():
-            sense, number = _sense(line)
-            numbers[sense] = number
-            if number == 1:
-                first[lemma_of(sense, line.place)] = sense
+        values = line.text.split()
+        if not values:
+            continue
+        if len(values) != 4 or not values[2].isdecimal():
+            raise FormatError(
+                f"{line.place}: {line.text[:60]!r} is not a sense key, an offset, a number and a "
+                "count; name WordNet's index.sense"
+            )
+        lemma, number = lemma_of(values[0], line.place), int(values[2])
+        numbers[values[0]] = number
+        if number == 1:
+            first[lemma] = values[0]
     if not numbers:
         raise InputError(f"{path}: holds no sense; name WordNet's index.sense")
     return SenseIndex(numbers, first)
 
 
-def _sense(line: Line) -> tuple[str, int]:
-    """The sense key of a line, and its number."""
-    values = line.text.split()
-    if len(values) != SENSE_INDEX_VALUES or not values[2].isdecimal():
-        raise FormatError(
-            f"{line.place}: {line.text[:60]!r} is not a sense key, an offset, a number and a "
-            "count; name WordNet's index.sense"
-        )
-    lemma_of(values[0], line.place)
-    return values[0], int(values[2])
-
-
 FIVE = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
 ALL = "ALL"
-DATA_NAME = re.compile(r"(?P<name>.+)\.data\.xml(\.(gz|xz|zst))?")
-COMPRESSIONS = ("", ".gz", ".xz", ".zst")
+DATA, KEYS = ".data.xml", ".gold.key.txt"
 KINDS = {"NOUN": "1", "VERB": "2", "ADJ": "3", "ADV": "4"}
 """How sense keys write a part of speech."""
 
 
-class SenseTestFiles(NamedTuple):
-    """The two files of a test set."""
-
-    data: Path
-    keys: Path
-
-
-def find_sense_tests(folder: str | Path) -> dict[str, SenseTestFiles]:
-    """The test sets in a folder: the usual five first, in their order.
+def find_sense_tests(folder: str | Path) -> dict[str, tuple[Path, Path]]:
+    """The two files of each test set in a folder: the usual five first, in their order.
 
     `ALL` is passed over where the five that it is made of are there.
     """
-    found = {}
-    for data in sorted(_files_in(Path(folder))):
-        if match := DATA_NAME.fullmatch(data.name):
-            found[match["name"]] = SenseTestFiles(data, _keys_beside(data, match["name"]))
-    if not found:
-        raise InputError(
-            f"{folder}: holds no test set; name a folder with files such as semeval2007.data.xml "
-            "and semeval2007.gold.key.txt"
-        )
+    inside = glob.escape(str(folder))
+    found = {path.name.partition(DATA)[0]: path for path in find_files([f"{inside}/*{DATA}*"])}
     if found.keys() >= {*FIVE}:
         found.pop(ALL, None)
-    order = [*(name for name in FIVE if name in found), *(one for one in found if one not in FIVE)]
-    return {name: found[name] for name in order}
+    order = sorted(found, key=lambda name: (FIVE.index(name) if name in FIVE else len(FIVE), name))
+    return {name: (found[name], find_files([f"{inside}/{name}{KEYS}*"])[0]) for name in order}
 
 
-def _files_in(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError as error:
-        raise InputError(
-            f"{folder}: is no folder that can be read ({error.strerror or error}); name the one "
-            "of the test sets"
-        ) from error
-
-
-def _keys_beside(data: Path, name: str) -> Path:
-    """The answers to a test set, compressed or not."""
-    candidates = [data.with_name(f"{name}.gold.key.txt{ending}") for ending in COMPRESSIONS]
-    found = next((path for path in candidates if path.is_file()), None)
-    if found is None:
-        raise InputError(f"{data}: has no {name}.gold.key.txt beside it; put the answers there")
-    return found
-
-
-def read_sense_test(files: SenseTestFiles) -> list[SenseSentence]:
+def read_sense_test(data: Path, keys: Path) -> list[SenseSentence]:
     """The sentences of a test set, its words with the senses that are right."""
-    answers = _read_keys(files.keys)
-    root = _parse(files.data)
+    answers = _read_keys(keys)
+    root = _parse(data)
     asked = {instance.get("id", "") for instance in root.iter("instance")}
     if not asked:
-        raise InputError(f"{files.data}: asks for no sense; name a test set that has <instance>s")
-    if stray := next((name for name in answers if name not in asked), None):
+        raise InputError(f"{data}: asks for no sense; name a test set that has <instance>s")
+    if asked != answers.keys():
+        name = min(asked ^ answers.keys())
         raise FormatError(
-            f"{files.keys}: answers {stray!r}, which {files.data} does not ask; take the two files "
-            "of one test set"
+            f"{data}: instance {name!r} is not asked, or has no answer in {keys}; take the two "
+            "files of one test set"
         )
-    return [sentence_of(_units(one, answers, files)) for one in root.iter("sentence")]
+    return [sentence_of(_units(one, answers, data)) for one in root.iter("sentence")]
 
 
 def _read_keys(path: Path) -> dict[str, tuple[str, ...]]:
@@ -319,42 +271,33 @@ def _read_keys(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _units(
-    sentence: ElementTree.Element, answers: dict[str, tuple[str, ...]], files: SenseTestFiles
+    sentence: ElementTree.Element, answers: dict[str, tuple[str, ...]], data: Path
 ) -> Iterator[Unit]:
     """The units of a sentence."""
     for element in sentence:
         words = words_of(element.text or "")
         if element.tag != "instance":
-            yield Unit(words, "", ())
+            yield words, "", ()
             continue
         name = element.get("id", "")
         kind = KINDS.get(element.get("pos", ""))
         lemma = "_".join(element.get("lemma", "").lower().split())
         if not words or not lemma or kind is None:
             raise FormatError(
-                f"{files.data}: instance {name!r} needs words, a lemma and a pos of "
+                f"{data}: instance {name!r} needs words, a lemma and a pos of "
                 f"{', '.join(KINDS)}; get it again"
             )
-        if name not in answers:
-            raise FormatError(
-                f"{files.data}: instance {name!r} has no answer in {files.keys}; take the two "
-                "files of one test set"
-            )
-        yield Unit(words, f"{lemma}%{kind}", answers[name])
+        yield words, f"{lemma}%{kind}", answers[name]
 
 
 def _parse(path: Path) -> ElementTree.Element:
     """The root of an XML file, plain or compressed."""
     try:
         return ElementTree.fromstring(b"".join(chunk.contents for chunk in read_chunks(path)))
-    except ElementTree.ParseError as error:
-        line, _ = error.position
-        raise FormatError(
-            f"{path}, line {line}: is not well-formed XML ({str(error).partition(':')[0]}); "
-            "get it again"
-        ) from None
-    except LookupError as error:
-        raise FormatError(f"{path}, line 1: is XML in an {error}; save it as UTF-8") from None
+    except (ElementTree.ParseError, LookupError) as error:  # the latter for an unknown encoding
+        line = error.position[0] if isinstance(error, ElementTree.ParseError) else 1
+        why = str(error).partition(":")[0]
+        raise FormatError(f"{path}, line {line}: is not XML ({why}); get it again") from None
 
 
 class TaggedWords(NamedTuple):

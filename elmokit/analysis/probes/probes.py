@@ -9,39 +9,30 @@ from __future__ import annotations
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from elmokit.analysis.comparison import layers_of, static_row
-from elmokit.analysis.probes.files import (
-    MinimalPair,
-    MinimalPairs,
-    Paradigm,
-    TaggedWords,
-    read_tagged,
-)
+from elmokit.analysis.probes.files import MinimalPair, MinimalPairs, Paradigm, TaggedWords
 from elmokit.analysis.probes.report import (
     SENTENCES_AT_A_TIME,
     ProbeReport,
-    Progress,
     Scores,
     Source,
-    Stages,
-    joined,
+    Step,
+    counted_stage,
     layer_count,
     layer_names,
 )
-from elmokit.analysis.probes.senses import evenly
-from elmokit.config import check_size
+from elmokit.analysis.senses import evenly
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.language_model import LanguageModel
+from elmokit.jobs.progress import Observer
 from elmokit.static.evaluation import (
     WORDS_LOOKED_AT,
     SimilarityScore,
@@ -50,7 +41,6 @@ from elmokit.static.evaluation import (
 )
 from elmokit.static.vectors import StaticVectors
 from elmokit.system import counted, import_extra
-from elmokit.text.conllu import PartOfSpeech
 
 Labels = NDArray[np.int64]
 AnyVectors = NDArray[np.floating[Any]]
@@ -64,32 +54,23 @@ ITERATIONS = 200
 """The most of L-BFGS, for each of them."""
 
 
-@dataclass(frozen=True)
-class LinearClassifier:
-    """Logistic regression above scaled vectors, and the penalty it was trained with.
+class ClassifierScores(NamedTuple):
+    """Accuracies of a linear classifier, and the penalty it was trained with."""
 
-    Layers differ in scale: made alike, the same penalties are fair to each.
-    """
-
-    scaler: Any
-    regression: Any
     penalty: float
-
-    def accuracy(self, vectors: AnyVectors, labels: Labels) -> float:
-        """The share of vectors (words, size) whose class is right."""
-        scaled = self.scaler.transform(vectors.astype(np.float32))
-        return float((self.regression.predict(scaled) == labels).mean())
+    dev: float
+    test: float
 
 
 def train_classifier(
     train: tuple[AnyVectors, Labels],
     dev: tuple[AnyVectors, Labels],
-    progress: Progress | None = None,
-    penalties: Sequence[float] = PENALTIES,
-) -> LinearClassifier:
+    test: tuple[AnyVectors, Labels],
+    step: Step,
+) -> ClassifierScores:
     """Train on vectors (words, size) and labels (words,); keep what is most accurate on `dev`.
 
-    Trained twice, it is the same.
+    Layers differ in scale: made alike, the same penalties are fair to each.
     """
     linear_model, preprocessing, exceptions = (
         import_extra(f"sklearn.{name}", "analysis", "scikit-learn")
@@ -98,141 +79,84 @@ def train_classifier(
     limits = import_extra("threadpoolctl", "analysis").threadpool_limits
     scaler = preprocessing.StandardScaler(copy=False)
     vectors = scaler.fit_transform(train[0].astype(np.float32))
+    asked = [(scaler.transform(part.astype(np.float32)), labels) for part, labels in (dev, test)]
     regression = linear_model.LogisticRegression(max_iter=ITERATIONS, warm_start=True)
-    tried: list[tuple[float, LinearClassifier]] = []
-    for penalty in penalties:
+    tried = []
+    for penalty in PENALTIES:
         regression.C = 1 / (penalty * len(vectors))
         with warnings.catch_warnings(), limits(torch.get_num_threads()):
             # Fewer iterations than it would take are a penalty too.
             warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
             regression.fit(vectors, train[1])
-        found = LinearClassifier(scaler, copy(regression), penalty)
-        tried.append((found.accuracy(*dev), found))
-        if progress is not None:
-            progress(len(tried), len(penalties))
-    return max(tried, key=lambda one: one[0])[1]
+        accuracies = (float((regression.predict(part) == labels).mean()) for part, labels in asked)
+        tried.append(ClassifierScores(penalty, *accuracies))
+        step()
+    return max(tried, key=lambda found: found.dev)
 
 
-PARTS = ("train", "dev", "test")
 BASELINE = "most frequent tag of the word"
 
 
-@dataclass(frozen=True)
-class TaggedText:
+class TaggedText(NamedTuple):
     """Sentences to learn from, to choose by, and to be asked about."""
 
     train: list[TaggedWords]
     dev: list[TaggedWords]
     test: list[TaggedWords]
 
-    @property
-    def sentences(self) -> list[TaggedWords]:
-        """All of them."""
-        return [*self.train, *self.dev, *self.test]
-
-    @property
-    def tags(self) -> list[str]:
-        """The different tags to learn, sorted."""
-        return sorted({*tags_of(self.train)})
-
-
-@dataclass(frozen=True)
-class EmbeddedText:
-    """The vectors (layers, words, size) of a text's parts, and what its rows are called."""
-
-    source: Source
-    parts: dict[str, NDArray[np.float16]]
-
-
-def read_tagged_text(
-    train: str | Path,
-    dev: str | Path,
-    test: str | Path,
-    tag: PartOfSpeech = "upos",
-    sentences: int | None = None,
-) -> TaggedText:
-    """Read three CoNLL-U files; of the first no more than so many sentences are kept."""
-    learnt, chosen_by, asked = (read_tagged(path, tag) for path in (train, dev, test))
-    return TaggedText(learnt[:sentences], chosen_by, asked)
-
-
-def embed_text(
-    sources: Sequence[Source], text: TaggedText, progress: Progress | None = None
-) -> list[EmbeddedText]:
-    """Embed all words once, by each source; in half precision, since all are held at a time."""
-    stages = Stages(progress, len(sources) * len(text.sentences), SENTENCES_AT_A_TIME)
-    return [
-        EmbeddedText(
-            source, {part: _embedded_part(source, getattr(text, part), stages) for part in PARTS}
-        )
-        for source in sources
-    ]
-
-
-def _embedded_part(
-    source: Source, sentences: Sequence[TaggedWords], stages: Stages
-) -> NDArray[np.float16]:
-    vectors = embed_words(source, sentences, stages)
-    stages.next(len(sentences))
-    return vectors
-
 
 def embed_words(
-    source: Source, sentences: Sequence[TaggedWords], progress: Progress | None = None
+    source: Source, sentences: Sequence[TaggedWords], step: Step
 ) -> NDArray[np.float16]:
-    """The vectors (layers, words, size) of some sentences, one after another; half precision."""
+    """The vectors (layers, words, size) of sentences; half precision, since all are held."""
     words = sum(len(sentence.words) for sentence in sentences)
     vectors = np.empty((layer_count(source), words, source.vector_size), np.float16)
     start = 0
-    stream = source.embed_stream((sentence.words for sentence in sentences), "all")
-    for done, layers in enumerate(stream, start=1):
+    for layers in source.embed_stream((sentence.words for sentence in sentences), "all"):
         end = start + layers.shape[1]
         vectors[:, start:end] = layers
         start = end
-        if progress is not None:
-            progress(done, len(sentences))
+        step()
     return vectors
 
 
 def probe_parts_of_speech(
-    text: TaggedText,
-    embedded: Sequence[EmbeddedText],
-    progress: Progress | None = None,
+    sources: Sequence[Source], text: TaggedText, observer: Observer | None = None
 ) -> ProbeReport:
-    """Train a classifier on each layer of each embedded text, all in the same way."""
-    if len(text.tags) < 2:
+    """Train a classifier on each layer of each source, all in the same way."""
+    tags = sorted({*tags_of(text.train)})
+    if len(tags) < 2:
         raise InputError("the training set has one tag only; give a file with several")
-    trainings = [(one, row) for one in embedded for row in layers_of(one.source)]
-    labels = labels_of(text)
-    scores: dict[str, Scores] = {BASELINE: baseline_scores(text)}
-    penalties: dict[str, float] = {}
-    stages = Stages(progress, len(trainings) * len(PENALTIES))
-    for one, (name, of_layer) in trainings:
-        train, dev, test = ((of_layer(one.parts[part]), labels[part]) for part in PARTS)
-        classifier = train_classifier(train, dev, stages)
-        stages.next(len(PENALTIES))
-        scores = joined(scores, {name: (classifier.accuracy(*dev), classifier.accuracy(*test))})
-        penalties[list(scores)[-1]] = classifier.penalty
+    numbers = {tag: number for number, tag in enumerate(tags)}
+    labels = [np.array([numbers.get(tag, UNKNOWN) for tag in tags_of(part)]) for part in text]
+    total = len(sources) * sum(map(len, text))
+    with counted_stage(observer, "embedding", "sentence", total, SENTENCES_AT_A_TIME) as step:
+        embedded = [[embed_words(source, part, step) for part in text] for source in sources]
+    rows = [
+        (parts, *row)
+        for source, parts in zip(sources, embedded, strict=True)
+        for row in layers_of(source)
+    ]
+    found = {}
+    total = len(rows) * len(PENALTIES)
+    with counted_stage(observer, "classifiers", "training", total) as step:
+        for parts, name, of_layer in rows:
+            train, dev, test = zip(map(of_layer, parts), labels, strict=True)
+            found[name] = train_classifier(train, dev, test, step)
     return ProbeReport(
         probe="part of speech",
         measure="accuracy",
         columns=("dev", "test"),
-        scores=scores,
-        layers=layer_names(*(one.source for one in embedded)),
-        counts={"words": (len(labels["dev"]), len(labels["test"]))},
-        details={"tags": text.tags, "training words": len(labels["train"]), "penalties": penalties},
+        scores={BASELINE: baseline_scores(text)}
+        | {name: (one.dev, one.test) for name, one in found.items()},
+        layers=layer_names(sources),
+        counts={"words": (len(labels[1]), len(labels[2]))},
+        details={
+            "tags": tags,
+            "training words": len(labels[0]),
+            "penalties": {name: one.penalty for name, one in found.items()},
+        },
     )
-
-
-def labels_of(text: TaggedText) -> dict[str, Labels]:
-    """The number of each word's tag among those to learn, in each part."""
-    numbers = {tag: number for number, tag in enumerate(text.tags)}
-    return {
-        part: np.array(
-            [numbers.get(tag, UNKNOWN) for tag in tags_of(getattr(text, part))], np.int64
-        )
-        for part in PARTS
-    }
 
 
 def tags_of(sentences: Iterable[TaggedWords]) -> list[str]:
@@ -270,8 +194,6 @@ def probe_similarity(
     Layer 0 reads letters, so it has a vector for every word. Beside `static`, which may not, it is
     measured once more on the pairs whose words both have one: only these two compare.
     """
-    if not files:
-        raise InputError("give at least one set of pairs: files with two words and a score a line")
     columns: dict[str, list[SimilarityScore]] = {}
     if static is not None:
         columns[static_row(static)] = [similarity_score(static, path) for path in files]
@@ -280,17 +202,17 @@ def probe_similarity(
         ]
     columns[LAYER] = [similarity_score(token_vectors(embedder, path), path) for path in files]
     scores: dict[str, Scores] = {}
-    remarks = {}
+    notes = {}
     for one, *others in zip(columns[LAYER], *columns.values(), strict=True):
         scores[one.name] = tuple(other.spearman for other in others)
         known = "" if static is None else f", {others[0].known:,} known"
-        remarks[one.name] = f"{one.pairs:,} pairs{known}"
+        notes[one.name] = f"{one.pairs:,} pairs{known}"
     return ProbeReport(
         probe="word similarity",
         measure="Spearman's correlation",
         columns=tuple(columns),
         scores=scores,
-        remarks=remarks,
+        notes=notes,
         details={"sets": {name: [one._asdict() for one in all_] for name, all_ in columns.items()}},
     )
 
@@ -300,7 +222,7 @@ def token_vectors(
 ) -> StaticVectors:
     """Layer 0 of the words in a set, or of those that some static vectors have too."""
     pairs = read_judgements(path)
-    words = list(dict.fromkeys(word for one in pairs for word in (one.first, one.second)))
+    words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
     if known_to is not None:
         known = {word.upper() for word in known_to.words[:WORDS_LOOKED_AT]}
         words = [word for word in words if word.upper() in known]
@@ -323,7 +245,7 @@ def probe_minimal_pairs(
     language_model: LanguageModel,
     pairs: MinimalPairs,
     most: int | None = None,
-    progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> ProbeReport:
     """Accuracy by forward, backward and summed log probabilities of whole sentences.
 
@@ -334,9 +256,8 @@ def probe_minimal_pairs(
     takes so many pairs of each paradigm, from all over it.
     """
     if most is not None:
-        check_size("most", most)
         pairs = {paradigm: evenly(of_it, most) for paradigm, of_it in pairs.items()}
-    scores = sentence_scores(language_model, pairs.values(), progress)
+    scores = sentence_scores(language_model, pairs.values(), observer or Observer())
     right = {paradigm: accuracies(of_it, scores) for paradigm, of_it in pairs.items()}
     groups = groups_of(right)
     return ProbeReport(
@@ -347,7 +268,7 @@ def probe_minimal_pairs(
             name: tuple(np.mean([right[at] for at in group], axis=0).tolist())
             for name, group in groups.items()
         },
-        remarks={
+        notes={
             name: f"{counted(len(group), 'paradigm')}, "
             + counted(sum(len(pairs[at]) for at in group), "pair")
             for name, group in groups.items()
@@ -374,20 +295,18 @@ def groups_of(paradigms: Iterable[Paradigm]) -> dict[str, list[Paradigm]]:
 
 
 def sentence_scores(
-    language_model: LanguageModel,
-    pairs: Iterable[Sequence[MinimalPair]],
-    progress: Progress | None = None,
+    language_model: LanguageModel, pairs: Iterable[Sequence[MinimalPair]], observer: Observer
 ) -> dict[str, Values]:
     """The log probabilities (forward, backward, sum) of each different sentence."""
     sentences = list(dict.fromkeys(text for of_one in pairs for pair in of_one for text in pair))
     scores: dict[str, Values] = {}
-    for start in range(0, len(sentences), SENTENCES_AT_A_TIME):
-        part = sentences[start : start + SENTENCES_AT_A_TIME]
-        words = [[token.text for token in language_model.tokenizer.words(one)] for one in part]
-        for sentence, score in zip(part, language_model.score(words), strict=True):
-            scores[sentence] = np.array([score.total_forward, score.total_backward, score.total])
-        if progress is not None:
-            progress(len(scores), len(sentences))
+    with observer.stage("scoring", "sentence", len(sentences)) as advance:
+        for start in range(0, len(sentences), SENTENCES_AT_A_TIME):
+            part = sentences[start : start + SENTENCES_AT_A_TIME]
+            words = [[token.text for token in language_model.tokenizer.words(one)] for one in part]
+            for sentence, one in zip(part, language_model.score(words), strict=True):
+                scores[sentence] = np.array([one.total_forward, one.total_backward, one.total])
+            advance(len(scores), len(sentences))
     return scores
 
 

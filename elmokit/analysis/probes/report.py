@@ -1,16 +1,19 @@
-"""What a probe found: scores for each layer, as a table, as JSON, as a picture."""
+"""Report of a probe: scores of each layer, as a table, as JSON, as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmokit.analysis.comparison import layers_of
 from elmokit.analysis.probes.files import SenseOccurrence, SenseSentence
 from elmokit.inference.embedder import Embedder, Vectors
-from elmokit.io.pictures import check_picture_name, new_figure, write_figure
+from elmokit.io.pictures import new_figure, write_figure
+from elmokit.jobs.progress import Observer
 from elmokit.static.vectors import StaticVectors
 
 if TYPE_CHECKING:
@@ -30,27 +33,16 @@ PANEL_INCHES = (5.6, 4.2)
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """The scores of each layer, beside what they are to be compared with.
+    """The scores of each layer, beside what they are to be compared with."""
 
-    Attributes:
-        probe: What was asked, such as "part of speech".
-        measure: What a score is, such as "accuracy".
-        columns: What the scores are of. The last one is the one that counts.
-        scores: For each row by name, a score for each column: 1 at best, None where there is none.
-        layers: Which rows are layers of the model, from the lowest to the highest.
-        counts: How many of what each column has.
-        remarks: What stands behind a row.
-        details: More for JSON.
-    """
-
-    probe: str
-    measure: str
-    columns: tuple[str, ...]
-    scores: dict[str, Scores]
-    layers: tuple[str, ...] = ()
-    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    remarks: dict[str, str] = field(default_factory=dict)
-    details: dict[str, Any] = field(default_factory=dict)
+    probe: str  # what was asked, such as "part of speech"
+    measure: str  # what a score is, such as "accuracy"
+    columns: tuple[str, ...]  # what the scores are of; the last one is the one that counts
+    scores: dict[str, Scores]  # by row: 1 at best, None where there is none
+    layers: tuple[str, ...] = ()  # which rows are layers of the model, from the lowest up
+    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of what each column has
+    notes: dict[str, str] = field(default_factory=dict)  # what stands behind a row
+    details: dict[str, Any] = field(default_factory=dict)  # more for JSON
 
     @property
     def title(self) -> str:
@@ -59,25 +51,15 @@ class ProbeReport:
 
     def table(self) -> str:
         """As text: a line for each row, then the counts."""
-        lines = [(self.title, list(self.columns)), *self._cells()]
+        lines = [(self.title, list(self.columns)), *self.cells()]
         first = max(len(name) for name, _ in lines) + 2
         widths = [max(CELL, len(column) + 2) for column in self.columns]
         return "\n".join(
             f"{name:<{first}}"
             + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-            + (f"   {self.remarks[name]}" if name in self.remarks else "")
+            + (f"   {self.notes[name]}" if name in self.notes else "")
             for name, cells in lines
         )
-
-    def markdown(self) -> str:
-        """As a table of Markdown."""
-        remarked = [""] if self.remarks else []
-        lines = [f"| {' | '.join([self.title, *self.columns, *remarked])} |"]
-        lines.append("|---" * (1 + len(self.columns) + len(remarked)) + "|")
-        for name, cells in self._cells():
-            remark = [self.remarks.get(name, "")] if self.remarks else []
-            lines.append(f"| {' | '.join([name, *cells, *remark])} |")
-        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON; scores are from 0 to 1."""
@@ -89,7 +71,7 @@ class ProbeReport:
             **self.details,
         }
 
-    def _cells(self) -> list[tuple[str, list[str]]]:
+    def cells(self) -> list[tuple[str, list[str]]]:
         """The name and the cells of each row, and of each count."""
         scores = [(row, [shown(one) for one in values]) for row, values in self.scores.items()]
         counts = [(what, [f"{one:,}" for one in values]) for what, values in self.counts.items()]
@@ -108,27 +90,8 @@ def shown(score: float | None) -> str:
     return "-" if score is None else f"{100 * score:.1f}"
 
 
-def joined(first: Mapping[str, Scores], *others: Mapping[str, Scores]) -> dict[str, Scores]:
-    """Rows of several vectors in one; of two of the same name the second gets a number.
-
-    >>> joined({"layer 0": (1.0,)}, {"layer 0": (0.5,)})
-    {'layer 0': (1.0,), 'layer 0 (2)': (0.5,)}
-    """
-    rows = dict(first)
-    for other in others:
-        for name, scores in other.items():
-            number = 2
-            free = name
-            while free in rows:
-                free = f"{name} ({number})"
-                number += 1
-            rows[free] = scores
-    return rows
-
-
 def draw_reports(reports: Sequence[ProbeReport], path: str | Path) -> None:
     """Draw a panel for each report as a .png or .svg file."""
-    check_picture_name(path)
     columns = min(len(reports), 2)
     rows = -(-len(reports) // columns)
     figure = new_figure(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows, extra="analysis")
@@ -154,8 +117,17 @@ def draw_report(axes: Axes, report: ProbeReport) -> None:
         axes.plot(
             places, [heights[place] for place in places], color=colour, linewidth=2 if last else 1
         )
-        if last:
-            label_marks(axes, heights)
+        for place, height in enumerate(heights) if last else ():
+            if height == height:  # NaN is not
+                label, above = f"{height:.1f}", (0, 7)
+                axes.annotate(
+                    label,
+                    (place, height),
+                    above,
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                )
     axes.set_title(report.title, fontsize=11, fontweight="bold")
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=8)
     axes.grid(axis="y", color="#E5E5E5")
@@ -165,50 +137,31 @@ def draw_report(axes: Axes, report: ProbeReport) -> None:
         axes.legend(fontsize=8, loc="best", framealpha=0.8)
 
 
-def label_marks(axes: Axes, heights: Sequence[float]) -> None:
-    """Write each height above its mark."""
-    for place, height in enumerate(heights):
-        if height == height:
-            axes.annotate(
-                f"{height:.1f}",
-                (place, height),
-                xytext=(0, 7),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-            )
-
-
-Progress = Callable[[int, int | None], None]
-
 SENTENCES_AT_A_TIME = 1000
 
 
-class Stages:
-    """Adds up what is done in one stage after another.
+Step = Callable[[], None]
+"""To be called when one more step of a stage is done."""
 
-    Args:
-        progress: Who is told, if anybody.
-        total: How much there is in all stages together.
-        every: How often to tell. Sentences are embedded many at a time and then come all at once:
-            told of the first of them, one would expect the others to take as long.
+
+@contextmanager
+def counted_stage(
+    observer: Observer | None, name: str, unit: str, total: int, every: int = 1
+) -> Iterator[Step]:
+    """A stage of so many steps, which an observer is told of.
+
+    Of every so many: sentences are embedded many at a time and then come all at once; told of the
+    first of them, one would expect the others to take as long.
     """
+    numbers = count(1)
+    with (observer or Observer()).stage(name, unit, total) as advance:
 
-    def __init__(self, progress: Progress | None, total: int, every: int = 1) -> None:
-        self._progress = progress
-        self._total = total
-        self._every = every
-        self._before = 0
+        def step() -> None:
+            done = next(numbers)
+            if done % every == 0 or done == total:
+                advance(done, total)
 
-    def __call__(self, done: int, total: int | None = None) -> None:
-        """Report how much of this stage is done."""
-        done += self._before
-        if self._progress is not None and (done % self._every == 0 or done == self._total):
-            self._progress(done, self._total)
-
-    def next(self, done: int) -> None:
-        """Go on to the next stage, behind one of this size."""
-        self._before += done
+        yield step
 
 
 Source = Embedder | StaticVectors
@@ -219,24 +172,21 @@ def layer_count(source: Source) -> int:
     return 1 if isinstance(source, StaticVectors) else source.config.layer_count
 
 
-def layer_names(*sources: Source) -> tuple[str, ...]:
-    """What the layers of models are called in a report; their average is none of them."""
+def layer_names(sources: Sequence[Source]) -> tuple[str, ...]:
+    """What the layers of models are called in a report; their average is not one of them."""
     models = [source for source in sources if isinstance(source, Embedder)]
     return tuple(name for one in models for name, _ in layers_of(one)[: layer_count(one)])
 
 
 def occurrence_vectors(
-    source: Source,
-    sentences: Sequence[SenseSentence],
-    progress: Progress | None = None,
+    source: Source, sentences: Sequence[SenseSentence], step: Step
 ) -> Iterator[tuple[SenseOccurrence, Vectors]]:
     """Each occurrence with its vectors (layers, size), in constant memory.
 
     A unit of several words has the mean of theirs.
     """
     stream = source.embed_stream((sentence.words for sentence in sentences), "all")
-    for done, (sentence, layers) in enumerate(zip(sentences, stream, strict=True), start=1):
+    for sentence, layers in zip(sentences, stream, strict=True):
         for occurrence in sentence.occurrences:
             yield occurrence, layers[:, occurrence.start : occurrence.end].mean(1)
-        if progress is not None:
-            progress(done, len(sentences))
+        step()

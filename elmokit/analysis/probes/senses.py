@@ -1,16 +1,18 @@
-"""Which sense a word has: the one whose mean vector in SemCor is nearest, layer by layer.
+"""Probes of word senses: the nearest mean vector of SemCor's senses, and the nearest occurrence.
 
-The set-up of the paper's Table 5. A lemma that SemCor does not have gets WordNet's first sense.
+The first is the set-up of the paper's Table 5. A lemma that SemCor does not have gets WordNet's
+first sense.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +31,18 @@ from elmokit.analysis.probes.files import (
 from elmokit.analysis.probes.report import (
     SENTENCES_AT_A_TIME,
     ProbeReport,
-    Progress,
     Scores,
     Source,
-    Stages,
-    joined,
+    Step,
+    counted_stage,
     layer_count,
     layer_names,
     occurrence_vectors,
 )
-from elmokit.config import check_size
+from elmokit.analysis.senses import evenly
 from elmokit.errors import InputError
 from elmokit.io.text_files import find_files
+from elmokit.jobs.progress import Observer
 from elmokit.static.vectors import unit
 
 BASELINE = "first sense of WordNet"
@@ -61,24 +63,6 @@ class SenseData:
     tests: dict[str, list[SenseSentence]]
     index: SenseIndex
 
-    @property
-    def asked(self) -> list[SenseOccurrence]:
-        """What is asked in all test sets, one after another."""
-        return [one for sentences in self.tests.values() for one in occurrences_of(sentences)]
-
-
-class SenseScore(NamedTuple):
-    """How many answers are right."""
-
-    right: int
-    answered: int
-    asked: int
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
-        return 2 * self.right / (self.answered + self.asked)
-
 
 def read_sense_data(
     semcor: Sequence[str | Path],
@@ -92,7 +76,7 @@ def read_sense_data(
     """
     files = find_sense_tests(tests)
     index = read_sense_index(senses)
-    read = {name: read_sense_test(one) for name, one in files.items()}
+    read = {name: read_sense_test(*both) for name, both in files.items()}
     return SenseData(read_semcor(find_files(semcor), sentences), read, index)
 
 
@@ -102,41 +86,58 @@ def occurrences_of(sentences: Iterable[SenseSentence]) -> list[SenseOccurrence]:
 
 
 def probe_word_senses(
-    sources: Sequence[Source], data: SenseData, progress: Progress | None = None
+    sources: Sequence[Source], data: SenseData, observer: Observer | None = None
 ) -> ProbeReport:
     """F1 of each layer of each source on each test set, and on all of them.
 
     Of the vectors only the sum of each sense's is kept, and sentences without a lemma that is asked
     are not read.
     """
-    asked = data.asked
-    lemmas = {one.lemma for one in asked}
-    train = with_lemmas(data.train, lemmas)
-    test = [sentence for sentences in data.tests.values() for sentence in sentences]
+    test = list(chain(*data.tests.values()))
+    asked = occurrences_of(test)
+    train = with_lemmas(data.train, {one.lemma for one in asked})
+    answers: dict[str, Answers] = {BASELINE: [data.index.first.get(one.lemma) for one in asked]}
     total = len(sources) * (len(train) + len(test))
-    stages = Stages(progress, total, SENTENCES_AT_A_TIME)
-    first = [data.index.first.get(one.lemma) for one in asked]
-    rows: dict[str, Scores] = {BASELINE: scores_of(first, data)}
-    for source in sources:
-        sums = add_up_senses(source, train, stages)
-        stages.next(len(train))
-        given = nearest_senses(source, test, sums, data.index, stages)
-        stages.next(len(test))
-        rows = joined(rows, {name: scores_of(one, data) for name, one in given.items()})
+    with counted_stage(observer, "embedding", "sentence", total, SENTENCES_AT_A_TIME) as step:
+        for source in sources:
+            sums = add_up_senses(source, train, step)
+            answers |= nearest_senses(source, test, sums, data.index, step)
     seen = {one.lemma for one in occurrences_of(train)}
-    unseen = [[one.lemma not in seen for one in occurrences_of(s)] for s in data.tests.values()]
+    columns = columns_of(data)
+    asked_of = [asked[part] for part in columns.values()]
     return ProbeReport(
         probe="word sense",
         measure="F1",
-        columns=columns_of(data),
-        scores=rows,
-        layers=layer_names(*sources),
-        counts={
-            "words": with_total([len(one) for one in unseen], data),
-            "lemma not in SemCor": with_total([sum(one) for one in unseen], data),
+        columns=tuple(columns),
+        scores={
+            name: tuple(f1(given[part], asked[part]) for part in columns.values())
+            for name, given in answers.items()
         },
-        details={"training occurrences": sum(len(one.occurrences) for one in train)},
+        layers=layer_names(sources),
+        counts={
+            "words": tuple(map(len, asked_of)),
+            "lemma not in SemCor": tuple(
+                sum(one.lemma not in seen for one in part) for part in asked_of
+            ),
+        },
+        details={"training occurrences": len(occurrences_of(train))},
     )
+
+
+def columns_of(data: SenseData) -> dict[str, slice]:
+    """Which of all questions are those of each test set; and of all, unless a set is that."""
+    ends = accumulate((len(occurrences_of(test)) for test in data.tests.values()), initial=0)
+    columns = {name: slice(*of_it) for name, of_it in zip(data.tests, pairwise(ends), strict=True)}
+    if len(columns) > 1:
+        columns.setdefault(ALL, slice(None))
+    return columns
+
+
+def f1(answers: Answers, asked: Sequence[SenseOccurrence]) -> float:
+    """The harmonic mean of precision and recall."""
+    right = sum(answer in one.senses for answer, one in zip(answers, asked, strict=True))
+    answered = sum(answer is not None for answer in answers)
+    return 2 * right / (answered + len(asked))
 
 
 def with_lemmas(sentences: Iterable[SenseSentence], lemmas: set[str]) -> list[SenseSentence]:
@@ -150,14 +151,10 @@ def with_lemmas(sentences: Iterable[SenseSentence], lemmas: set[str]) -> list[Se
     return [sentence for sentence in kept if sentence.occurrences]
 
 
-def add_up_senses(
-    source: Source,
-    sentences: Sequence[SenseSentence],
-    progress: Progress | None = None,
-) -> SenseSums:
+def add_up_senses(source: Source, sentences: Sequence[SenseSentence], step: Step) -> SenseSums:
     """The sum of each sense's vectors; to a cosine it is as good as the mean."""
     sums: SenseSums = defaultdict(dict)
-    for occurrence, vectors in occurrence_vectors(source, sentences, progress):
+    for occurrence, vectors in occurrence_vectors(source, sentences, step):
         of_lemma = sums[occurrence.lemma]
         for sense in occurrence.senses:
             of_lemma[sense] = of_lemma.get(sense, 0.0) + vectors.astype(np.float64)
@@ -169,12 +166,12 @@ def nearest_senses(
     sentences: Sequence[SenseSentence],
     sums: SenseSums,
     index: SenseIndex,
-    progress: Progress | None = None,
+    step: Step,
 ) -> dict[str, Answers]:
     """For each layer by name the nearest sense of each occurrence, or the lemma's first one."""
     rows = layers_of(source)
     answers: dict[str, Answers] = {name: [] for name, _ in rows}
-    for occurrence, vectors in occurrence_vectors(source, sentences, progress):
+    for occurrence, vectors in occurrence_vectors(source, sentences, step):
         candidates = sums.get(occurrence.lemma, {})
         # Layer 0 may have one vector for all senses: then the most frequent is chosen.
         keys = sorted(candidates, key=lambda key: (index.numbers.get(key, sys.maxsize), key))
@@ -188,64 +185,13 @@ def nearest_senses(
     return answers
 
 
-def columns_of(data: SenseData) -> tuple[str, ...]:
-    """The names of the test sets; and that of all together, unless one is that already."""
-    return (*data.tests, ALL) if _has_total(data) else (*data.tests,)
-
-
-def with_total(numbers: Sequence[int], data: SenseData) -> tuple[int, ...]:
-    """A number for each test set; and their sum, where all sets together have a column."""
-    return (*numbers, sum(numbers)) if _has_total(data) else tuple(numbers)
-
-
-def scores_of(answers: Answers, data: SenseData) -> Scores:
-    """F1 for each column, of answers to all test sets, one after another."""
-    given: Iterator[str | None] = iter(answers)
-    scores = []
-    for sentences in data.tests.values():
-        asked = occurrences_of(sentences)
-        pairs = [(next(given), one) for one in asked]
-        right = sum(answer in one.senses for answer, one in pairs)
-        answered = sum(answer is not None for answer, _ in pairs)
-        scores.append(SenseScore(right, answered, len(asked)))
-    if _has_total(data):
-        scores.append(SenseScore(*(sum(values) for values in zip(*scores, strict=True))))
-    return tuple(score.f1 for score in scores)
-
-
-def _has_total(data: SenseData) -> bool:
-    return len(data.tests) > 1 and ALL not in data.tests
-
-
 CHANCE = "chance"
 MOST_OF_A_WORD = 200
 """Occurrences of a word that are compared: more would let a few words decide, and fill memory."""
 TIE = 1e-5
 """Cosines no farther apart than this are equal: layer 0 differs by float noise."""
 
-Item = TypeVar("Item")
-Truth = NDArray[np.bool_]
 Shares = NDArray[np.float64]
-
-
-class Word(NamedTuple):
-    """A word with several senses: which of the kept occurrences are its own, and what they are."""
-
-    rows: list[int]  # among all kept occurrences
-    sentences: list[int]  # those of the same number have the same words
-    senses: list[tuple[str, ...]]
-
-
-class ComparedOccurrences(NamedTuple):
-    """The occurrences that are compared."""
-
-    sentences: list[SenseSentence]  # with no other occurrences in them
-    words: list[Word]
-
-    @property
-    def occurrences(self) -> int:
-        """How many there are."""
-        return sum(len(sentence.occurrences) for sentence in self.sentences)
 
 
 class OccurrencePlace(NamedTuple):
@@ -256,11 +202,15 @@ class OccurrencePlace(NamedTuple):
     occurrence: SenseOccurrence
 
 
+Word = list[OccurrencePlace]
+"""The occurrences of a word that are compared."""
+
+
 def probe_nearest_sense(
     sources: Sequence[Source],
     sentences: Sequence[SenseSentence],
     most: int = MOST_OF_A_WORD,
-    progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> ProbeReport:
     """Compare the occurrences of each word with each other, in each layer of each source.
 
@@ -268,134 +218,94 @@ def probe_nearest_sense(
     the sentence are as good as chance. Of a word with more than `most` occurrences, so many are
     taken evenly over the text.
     """
-    check_size("most", most)
-    kept = kept_occurrences(sentences, most)
-    if not kept.words:
+    words = ambiguous_words(sentences, most)
+    if not words:
         raise InputError("no word has two senses in these sentences of SemCor; give more of them")
-    rows: dict[str, Scores] = {CHANCE: averages([chance(word) for word in kept.words])}
-    stages = Stages(progress, len(sources) * len(kept.sentences), SENTENCES_AT_A_TIME)
-    for source in sources:
-        vectors = kept_vectors(source, kept, stages)
-        stages.next(len(kept.sentences))
-        rows = joined(rows, shares_of(source, vectors, kept.words))
+    read = len({place.sentence for word in words for place in word})
+    total = len(sources) * read
+    scores = {CHANCE: averages([same_sense_share(word) for word in words])}
+    with counted_stage(observer, "embedding", "sentence", total, SENTENCES_AT_A_TIME) as step:
+        for source in sources:
+            scores |= nearest_shares(source, sentences, words, step)
     return ProbeReport(
         probe="nearest occurrence",
         measure="same sense",
         columns=("mean over words", "over occurrences"),
-        scores=rows,
-        layers=layer_names(*sources),
-        counts={"compared": (len(kept.words), kept.occurrences)},
+        scores=scores,
+        layers=layer_names(sources),
+        counts={"compared": (len(words), sum(map(len, words)))},
         details={"most of a word": most},
     )
 
 
-def kept_occurrences(sentences: Sequence[SenseSentence], most: int) -> ComparedOccurrences:
-    """The occurrences of words with several senses, no more than `most` of each."""
-    chosen = [evenly(places, most) for places in places_by_word(sentences).values()]
-    chosen = [places for places in chosen if is_ambiguous(places)]
-    by_sentence: defaultdict[int, list[OccurrencePlace]] = defaultdict(list)
-    for places in chosen:
-        for place in places:
-            by_sentence[place.sentence].append(place)
-    order = [place for places in by_sentence.values() for place in places]
-    rows = {place: row for row, place in enumerate(order)}
-    return ComparedOccurrences(
-        [
-            SenseSentence(sentences[number].words, tuple(place.occurrence for place in places))
-            for number, places in by_sentence.items()
-        ],
-        [
-            Word(
-                [rows[place] for place in places],
-                [place.alike for place in places],
-                [place.occurrence.senses for place in places],
-            )
-            for places in chosen
-        ],
-    )
-
-
-def places_by_word(sentences: Sequence[SenseSentence]) -> dict[str, list[OccurrencePlace]]:
-    """The places of each word, in capitals or not."""
+def ambiguous_words(sentences: Sequence[SenseSentence], most: int) -> list[Word]:
+    """The words with several senses, in capitals or not; no more than `most` places of each."""
     first: dict[tuple[str, ...], int] = {}
-    places: defaultdict[str, list[OccurrencePlace]] = defaultdict(list)
+    places: defaultdict[str, Word] = defaultdict(list)
     for number, sentence in enumerate(sentences):
-        words = folded(sentence.words)
+        words = tuple(word.casefold() for word in sentence.words)
         alike = first.setdefault(words, number)
         for one in sentence.occurrences:
             places[" ".join(words[one.start : one.end])].append(OccurrencePlace(number, alike, one))
-    return places
+    chosen = (evenly(of_word, most) for of_word in places.values())
+    return [word for word in chosen if is_ambiguous(word)]
 
 
-def folded(words: Sequence[str]) -> tuple[str, ...]:
-    """Words in which capitals do not count."""
-    return tuple(word.casefold() for word in words)
-
-
-def evenly(items: list[Item], most: int) -> list[Item]:
-    """No more than `most` of some items, from all over them."""
-    if len(items) <= most:
-        return items
-    return [items[number * len(items) // most] for number in range(most)]
-
-
-def is_ambiguous(places: Sequence[OccurrencePlace]) -> bool:
+def is_ambiguous(word: Word) -> bool:
     """Whether occurrences have no sense in common, and stand in several sentences."""
-    common = set.intersection(*({*place.occurrence.senses} for place in places))
-    return not common and len({place.alike for place in places}) > 1
+    common = set.intersection(*({*place.occurrence.senses} for place in word))
+    return not common and len({place.alike for place in word}) > 1
 
 
-def kept_vectors(
-    source: Source, kept: ComparedOccurrences, progress: Progress | None = None
+def nearest_shares(
+    source: Source, sentences: Sequence[SenseSentence], words: Sequence[Word], step: Step
+) -> dict[str, Scores]:
+    """For each layer by name: how often the nearest occurrence has the same sense."""
+    vectors = place_vectors(source, sentences, list(chain(*words)), step)
+    ends = list(accumulate(map(len, words)))
+    shares: dict[str, list[Shares]] = {name: [] for name, _ in layers_of(source)}
+    for word, of_word in zip(words, np.split(vectors, ends[:-1], axis=1), strict=True):
+        exact = of_word.astype(np.float32)
+        for name, of_layer in layers_of(source):
+            units = unit(of_layer(exact))
+            shares[name].append(same_sense_share(word, units @ units.T))
+    return {name: averages(of_layer) for name, of_layer in shares.items()}
+
+
+def place_vectors(
+    source: Source,
+    sentences: Sequence[SenseSentence],
+    places: Sequence[OccurrencePlace],
+    step: Step,
 ) -> NDArray[np.float16]:
-    """The vectors (layers, occurrences, size); in half precision, since all are held at a time."""
-    shape = (layer_count(source), kept.occurrences, source.vector_size)
-    vectors = np.empty(shape, np.float16)
-    found = occurrence_vectors(source, kept.sentences, progress)
-    for row, (_, of_occurrence) in enumerate(found):
-        vectors[:, row] = of_occurrence
+    """The vectors (layers, places, size); in half precision, since all are held at a time."""
+    rows: defaultdict[int, list[int]] = defaultdict(list)  # of each sentence that is read
+    for row, place in enumerate(places):
+        rows[place.sentence].append(row)
+    read = [
+        SenseSentence(sentences[number].words, tuple(places[row].occurrence for row in of_it))
+        for number, of_it in rows.items()
+    ]
+    vectors = np.empty((layer_count(source), len(places), source.vector_size), np.float16)
+    found = occurrence_vectors(source, read, step)
+    for row, (_, of_place) in zip(chain(*rows.values()), found, strict=True):
+        vectors[:, row] = of_place
     return vectors
 
 
-def shares_of(
-    source: Source, vectors: NDArray[np.float16], words: Sequence[Word]
-) -> dict[str, Scores]:
-    """For each layer by name: how often the nearest occurrence has the same sense."""
-    found: dict[str, list[Shares]] = {name: [] for name, _ in layers_of(source)}
-    for word in words:
-        of_word = vectors[:, word.rows].astype(np.float32)
-        for name, of_layer in layers_of(source):
-            units = unit(of_layer(of_word))
-            found[name].append(nearest_share(units @ units.T, word))
-    return {name: averages(shares) for name, shares in found.items()}
+def same_sense_share(word: Word, cosines: NDArray[np.float32] | None = None) -> Shares:
+    """For each occurrence the share of the nearest others, or of all, that have one of its senses.
 
-
-def nearest_share(cosines: NDArray[np.float32], word: Word) -> Shares:
-    """For each occurrence the share of the nearest others that have its sense.
-
-    `cosines` are (occurrences, occurrences).
+    `cosines` are (occurrences, occurrences). Those in the same sentence are not compared.
     """
-    others = comparable(word)
-    highest = np.where(others, cosines, -np.inf).max(axis=1, keepdims=True)
-    return same_sense_share(others & (cosines >= highest - TIE), word)
-
-
-def chance(word: Word) -> Shares:
-    """For each occurrence the share of all others that have its sense."""
-    return same_sense_share(comparable(word), word)
-
-
-def comparable(word: Word) -> Truth:
-    """Which occurrences (occurrences, occurrences) stand in different sentences."""
-    sentences = np.array(word.sentences)
-    return sentences[:, None] != sentences
-
-
-def same_sense_share(chosen: Truth, word: Word) -> Shares:
-    """For each occurrence (row) the share of those chosen for it that have one of its senses."""
-    senses = [{*one} for one in word.senses]
+    sentences = np.array([place.alike for place in word])
+    compared = sentences[:, None] != sentences
+    if cosines is not None:
+        highest = np.where(compared, cosines, -np.inf).max(axis=1, keepdims=True)
+        compared &= cosines >= highest - TIE
+    senses = [{*place.occurrence.senses} for place in word]
     same = np.array([[bool(one & other) for other in senses] for one in senses])
-    return (chosen & same).sum(1) / chosen.sum(1)
+    return (compared & same).sum(1) / compared.sum(1)
 
 
 def averages(shares: Sequence[Shares]) -> Scores:

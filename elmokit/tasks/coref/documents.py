@@ -1,4 +1,4 @@
-"""Documents, and which of their words speak of the same: spans, clusters, segments."""
+"""Documents of coreference: spans, clusters of mentions, segments."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ class PronounQuestion(NamedTuple):
     feminine: bool
 
     @property
-    def spans(self) -> tuple[Span, Span, Span]:
-        """All that it is about."""
-        return self.pronoun, self.first, self.second
+    def names(self) -> set[Span]:
+        """The names that the pronoun stands for."""
+        names = (self.first, self.is_first), (self.second, self.is_second)
+        return {name for name, is_right in names if is_right}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,14 @@ class Document:
         return tuple(word for sentence in self.sentences for word in sentence)
 
     @property
-    def whole(self) -> str | tuple[Words, ...]:
+    def identity(self) -> str | tuple[Words, ...]:
         """What is the same for all parts of one document: its name; without one, its words."""
         return self.name.partition(PART)[0] or self.sentences
 
     @property
     def given_spans(self) -> tuple[Span, ...]:
         """Spans that are known to be mentions: those of a question."""
-        return () if self.question is None else self.question.spans
+        return () if self.question is None else self.question[:3]
 
 
 def make_clusters(mentions: Iterable[Iterable[Span]]) -> tuple[Cluster, ...]:
@@ -91,14 +92,6 @@ def make_clusters(mentions: Iterable[Iterable[Span]]) -> tuple[Cluster, ...]:
         if own:
             found.append(tuple(own))
     return tuple(sorted(found))
-
-
-def without_singletons(document: Document) -> Document:
-    """The same without clusters of one mention."""
-    if document.clusters is None:
-        return document
-    kept = tuple(cluster for cluster in document.clusters if len(cluster) > 1)
-    return replace(document, clusters=kept)
 
 
 def segments(document: Document, most: int) -> list[Document]:

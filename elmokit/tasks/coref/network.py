@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmokit.tasks.config import CorefConfig
+from elmokit.tasks.config import CorefConfig, NetworkConfig
 from elmokit.tasks.coref.documents import Span
 from elmokit.tasks.inputs import BatchVectors, Sizes, join_output
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
@@ -41,40 +41,25 @@ class Scorer(nn.Module):
 class MentionScorer(nn.Module):
     """How much each span looks like a mention: both ends, the attended head, and the width.
 
-    Args:
-        context_size: Of the word contexts, which the ends are.
-        head_size: Of the word vectors, which the head is a sum of.
-        longest: The most words of a span.
-        size: Of the hidden layers.
-        feature_size: Of the vector for a width.
-        dropout: Of the hidden layers.
+    The ends are contexts of words; the head is a sum of word vectors.
     """
 
     def __init__(
-        self,
-        context_size: int,
-        head_size: int,
-        *,
-        longest: int,
-        size: int,
-        feature_size: int,
-        dropout: float,
+        self, context_size: int, head_size: int, config: CorefConfig, dropout: float
     ) -> None:
         super().__init__()
+        size = config.scorer_size
         self.start = nn.Linear(context_size, size)
         self.end = nn.Linear(context_size, size, bias=False)
         self.head = nn.Linear(head_size, size, bias=False)
-        self.width = nn.Embedding(longest, feature_size)
-        self.of_width = nn.Linear(feature_size, size, bias=False)
+        self.width = nn.Embedding(config.longest_span, config.feature_size)
+        self.of_width = nn.Linear(config.feature_size, size, bias=False)
         self.scorer = Scorer(size, dropout)
 
     def forward(self, contexts: Tensor, inputs: Tensor, attention: Tensor) -> Tensor:
         """Scores (words, longest) of the spans of 1, 2, … words from each word on.
 
-        Args:
-            contexts: Of words behind one another, (words, context size).
-            inputs: Their vectors, (words, head size).
-            attention: What each word weighs in each span, (words, longest, longest).
+        `attention` is what each word weighs in each span, (words, longest, longest).
         """
         longest = attention.shape[1]
         heads = attention @ following(self.head(inputs), longest)
@@ -84,32 +69,20 @@ class MentionScorer(nn.Module):
 
 
 class PairScorer(nn.Module):
-    """How much a span seems to refer back to an earlier one: both, their product, the distance.
+    """How much a span seems to refer back to an earlier one: both, their product, the distance."""
 
-    Args:
-        span_size: Of a span.
-        size: Of the hidden layers.
-        feature_size: Of the vector for a distance.
-        dropout: Of the hidden layers.
-    """
-
-    def __init__(self, span_size: int, *, size: int, feature_size: int, dropout: float) -> None:
+    def __init__(self, span_size: int, config: CorefConfig, dropout: float) -> None:
         super().__init__()
+        size = config.scorer_size
         self.later = nn.Linear(span_size, size)
         self.earlier = nn.Linear(span_size, size, bias=False)
         self.product = nn.Linear(span_size, size, bias=False)
-        self.distance = nn.Embedding(len(DISTANCES) + 1, feature_size)
-        self.of_distance = nn.Linear(feature_size, size, bias=False)
+        self.distance = nn.Embedding(len(DISTANCES) + 1, config.feature_size)
+        self.of_distance = nn.Linear(config.feature_size, size, bias=False)
         self.scorer = Scorer(size, dropout)
 
     def forward(self, spans: Tensor, later: Tensor, earlier: Tensor) -> Tensor:
-        """Scores (later, earlier) of pairs.
-
-        Args:
-            spans: Of a document, in their order, (spans, span size).
-            later: Numbers of spans, (later,).
-            earlier: For each of those, numbers of spans before it, (later, earlier).
-        """
+        """Scores (later, earlier) of pairs of spans, given by numbers as in `Antecedents`."""
         mine = functional.embedding(later, spans)
         theirs = functional.embedding(earlier, spans)
         sums = self.later(mine).unsqueeze(1) + self.product(mine.unsqueeze(1) * theirs)
@@ -151,46 +124,28 @@ def span_mask(lengths: Sequence[int], longest: int) -> Tensor:
 def prune(spans: Iterable[Span], most: int) -> list[Span]:
     """The first `most` spans that do not cross one taken before, in the order of the document.
 
-    Two spans cross where they overlap and neither is within the other.
-
-    Args:
-        spans: Different ones, the best first; no more of them are asked for than are needed.
-        most: How many are taken.
+    Two spans cross where they overlap and neither is within the other. The best come first; no more
+    of them are asked for than are needed.
 
     >>> prune([Span(0, 2), Span(1, 3), Span(0, 1)], most=2)
     [Span(start=0, end=1), Span(start=0, end=2)]
     """
     taken: list[Span] = []
-    crossing = Crossing()
+    # Of those that were taken, by start and end: to look at the words within a span is enough.
+    last_end: dict[int, int] = {}
+    first_start: dict[int, int] = {}
     for span in spans:
-        if not crossing.crosses(span):
+        start, end = span
+        if not any(
+            last_end.get(place, 0) > end or first_start.get(place, start) < start
+            for place in range(start + 1, end)
+        ):
             taken.append(span)
-            crossing.add(span)
+            last_end[start] = max(end, last_end.get(start, end))
+            first_start[end] = min(start, first_start.get(end, start))
         if len(taken) >= most:
             break
     return sorted(taken)
-
-
-class Crossing:
-    """Spans that were taken, by where they start and end: to look at a few words is enough."""
-
-    def __init__(self) -> None:
-        self._last_end: dict[int, int] = {}
-        self._first_start: dict[int, int] = {}
-
-    def add(self, span: Span) -> None:
-        """Take a span."""
-        start, end = span
-        self._last_end[start] = max(end, self._last_end.get(start, end))
-        self._first_start[end] = min(start, self._first_start.get(end, start))
-
-    def crosses(self, span: Span) -> bool:
-        """Whether a span crosses one that was taken."""
-        start, end = span
-        return any(
-            self._last_end.get(place, 0) > end or self._first_start.get(place, start) < start
-            for place in range(start + 1, end)
-        )
 
 
 ROWS_AT_ONCE = 256
@@ -226,40 +181,25 @@ class CorefNetwork(nn.Module):
 
     ELMo at the output is joined to the outputs of the last LSTM layer.
 
-    Args:
-        sizes: Of the word vectors.
-        settings: Of spans and antecedents.
-        hidden: Cells of each direction of the LSTM layers.
-        layers: Of the LSTM.
-        dropout: Variational of the LSTM's outputs and between its layers; plain in the scorers.
+    `config.hidden` is the cells of each direction of the LSTM layers. Dropout is variational of the
+    LSTM's outputs and between its layers, and in the scorers.
     """
 
-    def __init__(
-        self, sizes: Sizes, settings: CorefConfig, *, hidden: int, layers: int, dropout: float
-    ) -> None:
+    def __init__(self, sizes: Sizes, config: NetworkConfig, settings: CorefConfig) -> None:
         super().__init__()
         self.settings = settings
         self.context = BidirectionalLSTM(
-            sizes.at_input, hidden=hidden, layers=layers, dropout=dropout
+            sizes.at_input, hidden=config.hidden, layers=config.layers, dropout=config.dropout
         )
-        self.dropout = VariationalDropout(dropout)
+        self.dropout = VariationalDropout(config.dropout)
         context_size = self.context.output_size + sizes.at_output
         self.attention = nn.Linear(context_size, 1)
-        self.mentions = MentionScorer(
-            context_size,
-            sizes.at_input,
-            longest=settings.longest_span,
-            size=settings.scorer_size,
-            feature_size=settings.feature_size,
-            dropout=dropout,
-        )
+        self.mentions = MentionScorer(context_size, sizes.at_input, settings, config.dropout)
         joined = 2 * context_size + sizes.at_input + settings.feature_size
         size = settings.span_size or joined
         self.project = None if settings.span_size is None else nn.Linear(joined, size)
         self.coarse = nn.Linear(size, size, bias=False)
-        self.pairs = PairScorer(
-            size, size=settings.scorer_size, feature_size=settings.feature_size, dropout=dropout
-        )
+        self.pairs = PairScorer(size, settings, config.dropout)
 
     def read(self, words: BatchVectors) -> ReadWords:
         """Read a batch of sentences; their words come out behind one another, without padding."""
@@ -334,11 +274,7 @@ class CorefNetwork(nn.Module):
 def antecedent_loss(antecedents: Antecedents, clusters: Tensor) -> Tensor:
     """-log p of all antecedents that are right, summed over spans; a scalar.
 
-    A span whose cluster has no mention before it, or that has no cluster, rightly has none.
-
-    Args:
-        antecedents: Of some spans of a document.
-        clusters: The number of every span's cluster, (spans,); -1 for none.
+    A span whose cluster has no mention before it, or that has no cluster (-1), rightly has none.
     """
     mine = clusters[antecedents.later].unsqueeze(1)
     there = antecedents.scores[:, 1:] > -torch.inf

@@ -1,4 +1,4 @@
-"""How good clusters are: MUC, B³ and CEAFφ4 as the reference scorer of CoNLL has them.
+"""Scores of clusters: MUC, B³ and CEAFφ4 as the reference scorer of CoNLL has them.
 
 Numbers are shares from 0 to 1, of the counts of all documents together; only what `describe` and
 `table` say is in percent.
@@ -7,14 +7,15 @@ Numbers are shares from 0 to 1, of the counts of all documents together; only wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from elmokit.system import import_extra
-from elmokit.tasks.coref.documents import Cluster, PronounQuestion
+from elmokit.tasks.coref.documents import Cluster, PronounQuestion, Span
 from elmokit.tasks.scores import Counts, aligned
 
 Pair = tuple[int, int]
@@ -33,11 +34,9 @@ def largest_assignment(values: Mapping[Pair, float]) -> float:
         return 0.0
     optimize = import_extra("scipy.optimize", "tasks")
     # Clusters that share no mention with any other have no row or column: most of a bad prediction.
-    rows = {row: place for place, row in enumerate(dict.fromkeys(row for row, _ in values))}
-    columns = {one: place for place, one in enumerate(dict.fromkeys(one for _, one in values))}
-    matrix = np.zeros((len(rows), len(columns)))
-    for (row, column), value in values.items():
-        matrix[rows[row], columns[column]] = value
+    rows, columns = (np.unique(each, return_inverse=True)[1] for each in zip(*values, strict=True))
+    matrix = np.zeros((rows.max() + 1, columns.max() + 1))
+    matrix[rows, columns] = list(values.values())
     return float(matrix[optimize.linear_sum_assignment(matrix, maximize=True)].sum())
 
 
@@ -56,12 +55,7 @@ class Shares:
 
     def __add__(self, other: Shares) -> Shares:
         """Those of two sets of documents together."""
-        return Shares(
-            self.recalled + other.recalled,
-            self.expected + other.expected,
-            self.precise + other.precise,
-            self.predicted + other.predicted,
-        )
+        return Shares(*map(add, astuple(self), astuple(other)))
 
     @property
     def recall(self) -> float:
@@ -112,11 +106,7 @@ def mentions(expected: Clusters, predicted: Clusters) -> Shares:
     return Shares(common, len(there), common, len(found))
 
 
-MEASURES: dict[str, Callable[[Clusters, Clusters], Shares]] = {
-    "MUC": muc,
-    "B³": b_cubed,
-    "CEAFφ4": ceaf,
-}
+MEASURES = {"MUC": muc, "B³": b_cubed, "CEAFφ4": ceaf}
 """Those that the score is the mean of."""
 PLAIN_NAMES = {"MUC": "muc", "B³": "b_cubed", "CEAFφ4": "ceaf_phi4"}
 
@@ -141,11 +131,7 @@ class CorefScore:
 
     def table(self) -> str:
         """A row of precision, recall and F1 for each measure."""
-        rows = [
-            [name, *(f"{share:.2%}" for share in (each.precision, each.recall, each.f1))]
-            for name, each in {**self.by_measure, "mentions": self.mentions}.items()
-        ]
-        return aligned([["measure", "precision", "recall", "F1"], *rows])
+        return _table("measure", {**self.by_measure, "mentions": self.mentions})
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -218,12 +204,7 @@ class GapScore:
     @property
     def total(self) -> Counts:
         """Of both genders together."""
-        each = self.by_gender.values()
-        return Counts(
-            correct=sum(counts.correct for counts in each),
-            predicted=sum(counts.predicted for counts in each),
-            expected=sum(counts.expected for counts in each),
-        )
+        return sum(self.by_gender.values(), Counts())
 
     @property
     def accuracy(self) -> float:
@@ -247,11 +228,7 @@ class GapScore:
 
     def table(self) -> str:
         """A row of precision, recall and F1 for each gender, and one for all."""
-        rows = [
-            [name, *(f"{share:.2%}" for share in (each.precision, each.recall, each.f1))]
-            for name, each in {**self.by_gender, "all": self.total}.items()
-        ]
-        return aligned([["pronouns", "precision", "recall", "F1"], *rows])
+        return _table("pronouns", {**self.by_gender, "all": self.total})
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -267,32 +244,26 @@ def score_pronouns(
     questions: Sequence[PronounQuestion], predicted: Iterable[Sequence[Cluster]]
 ) -> GapScore:
     """Compare the clusters of each question's document with its answer."""
-    answers = [answer(*pair) for pair in zip(questions, predicted, strict=True)]
-    both = list(zip(questions, answers, strict=True))
-    return GapScore(
-        {
-            name: _counts([pair for pair in both if pair[0].feminine == feminine])
-            for name, feminine in ((MASCULINE, False), (FEMININE, True))
-        },
-        sum((asked.is_first, asked.is_second) == found for asked, found in both),
-        len(both),
-    )
-
-
-def answer(question: PronounQuestion, clusters: Sequence[Cluster]) -> tuple[bool, bool]:
-    """Whether clusters have the pronoun together with the first name, and with the second."""
-    own = next((set(cluster) for cluster in clusters if question.pronoun in cluster), set())
-    return question.first in own, question.second in own
-
-
-def _counts(rows: Sequence[tuple[PronounQuestion, tuple[bool, bool]]]) -> Counts:
     pairs = [
-        pair
-        for asked, found in rows
-        for pair in zip((asked.is_first, asked.is_second), found, strict=True)
+        (asked.feminine, (asked.names, named_by(asked, clusters)))
+        for asked, clusters in zip(questions, predicted, strict=True)
     ]
-    return Counts(
-        correct=sum(right and found for right, found in pairs),
-        predicted=sum(found for _, found in pairs),
-        expected=sum(right for right, _ in pairs),
+    by_gender = {
+        name: Counts.of_sets(pair for gender, pair in pairs if gender == feminine)
+        for name, feminine in ((MASCULINE, False), (FEMININE, True))
+    }
+    return GapScore(by_gender, sum(right == found for _, (right, found) in pairs), len(pairs))
+
+
+def named_by(question: PronounQuestion, clusters: Sequence[Cluster]) -> set[Span]:
+    """The names, of both, that clusters have the pronoun together with."""
+    own = next((set(cluster) for cluster in clusters if question.pronoun in cluster), set())
+    return own & {question.first, question.second}
+
+
+def _table(title: str, rows: Mapping[str, Counts | Shares]) -> str:
+    shares = (
+        [name, *(f"{share:.2%}" for share in (each.precision, each.recall, each.f1))]
+        for name, each in rows.items()
     )
+    return aligned([[title, "precision", "recall", "F1"], *shares])

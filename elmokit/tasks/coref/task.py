@@ -1,11 +1,11 @@
-"""The task of coreference: which spans of a document speak of the same."""
+"""Coreference resolution: which spans of a document speak of the same."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, islice
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,15 +14,7 @@ from torch.nn import functional
 
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.system import counted, import_extra
-from elmokit.tasks.config import FilesConfig
-from elmokit.tasks.coref.documents import (
-    Cluster,
-    Document,
-    Span,
-    make_clusters,
-    segments,
-    without_singletons,
-)
+from elmokit.tasks.coref.documents import Cluster, Document, Span, make_clusters, segments
 from elmokit.tasks.coref.network import (
     CorefNetwork,
     ReadWords,
@@ -30,28 +22,29 @@ from elmokit.tasks.coref.network import (
     best_antecedents,
     prune,
 )
-from elmokit.tasks.coref.predictions import CorefPrediction, mentions_of
 from elmokit.tasks.coref.scores import CorefScore, GapScore, score_clusters, score_pronouns
-from elmokit.tasks.examples import Labels, Words, size_of
-from elmokit.tasks.files.conll import read_conll_coref
-from elmokit.tasks.files.examples import fixed_format_of
-from elmokit.tasks.files.gap import read_gap
+from elmokit.tasks.examples import Labels, Offsets, Words, groups_within, size_of
 from elmokit.tasks.inputs import Sizes
-from elmokit.tasks.task import Given, Task, TaskModel, check_has_words, check_words
+from elmokit.tasks.task import (
+    ParsedInput,
+    Prediction,
+    Task,
+    TaskModel,
+    TextSpan,
+    check_has_words,
+    sentences_of,
+    words_of,
+)
 from elmokit.text.batching import batch_by_length
-from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
 
 def linked_clusters(
     spans: Sequence[Span], antecedents: Sequence[int | None], alone: Sequence[bool] | None = None
 ) -> tuple[Cluster, ...]:
-    """Clusters of the spans that antecedents link.
+    """Clusters of the spans that antecedents, numbers of earlier ones, link.
 
-    Args:
-        spans: In the order of the document.
-        antecedents: The number of the earlier span that each refers back to; None for none.
-        alone: Whether each span is a mention even if nothing is linked to it. Without it none is.
+    `alone` is whether each span is a mention even if nothing is linked to it; without it none is.
 
     >>> spans = [Span(0, 1), Span(2, 3), Span(4, 5)]
     >>> linked_clusters(spans, [None, None, 0])
@@ -83,19 +76,56 @@ LONGEST_DOCUMENT = 20_000
 """Words beyond which a document is resolved in parts, so that any length fits into memory."""
 
 
+@dataclass(frozen=True, slots=True)
+class CorefPrediction(Prediction):
+    """The clusters of a document."""
+
+    words: Words
+    clusters: tuple[tuple[TextSpan, ...], ...]
+    text: str | None = None
+    """The raw text; None where words were given."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "words": list(self.words),
+            "clusters": [[mention._asdict() for mention in cluster] for cluster in self.clusters],
+        }
+
+    def to_text(self) -> str:
+        """The text with brackets around all mentions, and the number of the cluster in each.
+
+        >>> ann, she = TextSpan("Ann", 0, 1, None, None), TextSpan("she", 2, 3, None, None)
+        >>> CorefPrediction(("Ann", "says", "she", "can"), ((ann, she),)).to_text()
+        '[1 Ann] says [1 she] can'
+        """
+        text = " ".join(self.words) if self.text is None else self.text
+        places = [
+            (*self._place(mention), number)
+            for number, cluster in enumerate(self.clusters, start=1)
+            for mention in cluster
+        ]
+        # At one place brackets close before others open; the longest opens first, and closes last.
+        opening = [((start, 1, -end), f"[{number} ") for start, end, number in places]
+        closing = [((end, 0, -start), "]") for start, end, _ in places]
+        parts, done = [], 0
+        for (place, _, _), bracket in sorted(opening + closing):
+            parts += [text[done:place], bracket]
+            done = place
+        return "".join([*parts, text[done:]])
+
+    def _place(self, mention: TextSpan) -> Offsets:
+        """Where a mention is in the raw text, or in its words with spaces between them."""
+        if mention.start is not None and mention.end is not None:
+            return mention.start, mention.end
+        start = sum(len(word) + 1 for word in self.words[: mention.first_word])
+        return start, start + len(mention.text)
+
+
 class CorefTask(Task[Document, CorefNetwork, Clusters]):
     """Clusters of the mentions in each document. There are no labels."""
 
     kind = "coref"
-
-    @classmethod
-    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[Document]:
-        """The documents of a file of CoNLL-2012, or the rows of one of GAP."""
-        if fixed_format_of(cls.kind, path, files) == "gap":
-            return read_gap(
-                path, tokenizer, encoding=files.encoding, skip_bad_rows=files.skip_bad_rows
-            )
-        return read_conll_coref(path, encoding=files.encoding)
 
     @classmethod
     def labels_of(cls, examples: Sequence[Document]) -> Labels:
@@ -110,14 +140,11 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
     @classmethod
     def group_of(cls, example: Document) -> Hashable:
         """The document that it is a part of; what asks about a text, by the text."""
-        return example.sentences if example.question is not None else example.whole
+        return example.sentences if example.question is not None else example.identity
 
     def prepare(self, examples: Sequence[Document]) -> list[Document]:
         """The same, without mentions that corefer with nothing unless they are to be found."""
         import_extra("scipy.optimize", "tasks")  # the scores need it: not to fail after an epoch
-        for example in examples:
-            if example.clusters is None:
-                raise InputError(f"{example.place}: has no clusters; give a file of coreference")
         prepared = self._with_wanted_mentions(examples)
         if examples and not any(each.clusters or each.question for each in prepared):
             raise InputError(
@@ -137,7 +164,10 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
                 ElmoWarning,
                 stacklevel=3,
             )
-        return [without_singletons(example) for example in examples]
+        return [
+            replace(each, clusters=tuple(one for one in each.clusters or () if len(one) > 1))
+            for each in examples
+        ]
 
     def for_training(self, examples: Sequence[Document]) -> list[Document]:
         """Long documents in segments."""
@@ -146,14 +176,7 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
 
     def make_network(self, sizes: Sizes) -> CorefNetwork:
         """Span ranking."""
-        network = self.config.network
-        return CorefNetwork(
-            sizes,
-            self.config.coref,
-            hidden=network.hidden,
-            layers=network.layers,
-            dropout=network.dropout,
-        )
+        return CorefNetwork(sizes, self.config.network, self.config.coref)
 
     def loss(self, model: TaskModel[CorefNetwork], examples: Sequence[Document]) -> Tensor:
         """-log p of right antecedents, and of what is a mention where that is wanted.
@@ -162,7 +185,7 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
         is divided by the number of kept ones.
         """
         total = torch.zeros((), device=model.inputs.device)
-        count = 0
+        kept = 0
         for example, words in zip(examples, read_words(model, examples), strict=True):
             spans = self._kept(words, example.given_spans)
             clusters = example.clusters or ()
@@ -172,26 +195,18 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
             # Of a question's document not all mentions are known.
             if self.config.coref.mention_loss and example.question is None:
                 total = total + self.config.coref.mention_loss * mention_loss(words, clusters)
-            count += len(spans)
-        return total / count
+            kept += len(spans)
+        return total / kept
 
     def guess(self, model: TaskModel[CorefNetwork], examples: Sequence[Document]) -> list[Clusters]:
         """The clusters of each document."""
         cut = [segments(example, LONGEST_DOCUMENT) for example in examples]
         note_parts(examples, cut)
-        resolved = chain.from_iterable(
-            self._resolved(model, some) for some in in_groups(chain.from_iterable(cut))
+        groups = groups_within(
+            LONGEST_DOCUMENT, chain.from_iterable(cut), lambda some: sum(map(size_of, some))
         )
+        resolved = chain.from_iterable(self._resolved(model, some) for some in groups)
         return [joined_parts(parts, list(islice(resolved, len(parts)))) for parts in cut]
-
-    def predict(
-        self, model: TaskModel[CorefNetwork], examples: Sequence[Document]
-    ) -> list[CorefPrediction]:
-        """The clusters of each document, with the words of their mentions."""
-        return [
-            CorefPrediction(example.words, mentions_of(clusters, example.words))
-            for example, clusters in zip(examples, self.guess(model, examples), strict=True)
-        ]
 
     def score(
         self, examples: Sequence[Document], guesses: Sequence[Clusters]
@@ -202,29 +217,35 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
             return score_clusters([each.clusters or () for each in examples], guesses)
         if len(questions) < len(examples):
             raise InputError(
-                f"{examples[0].place} and after: rows of GAP and whole documents have different "
+                f"{examples[0].place} and after: rows of GAP and complete documents have different "
                 "scores; evaluate them apart"
             )
         return score_pronouns(questions, guesses)
 
-    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+    def parse_input(self, item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
         """A text, its words, or the words of each of its sentences."""
-        if isinstance(item, str):
-            tokens = tokenizer.sentences(item)
-            sentences = tuple(tuple(token.text for token in some) for some in tokens)
-            offsets = tuple((token.start, token.end) for some in tokens for token in some)
+        if isinstance(item, Sequence) and not any(isinstance(each, str) for each in item):
+            sentences = (
+                words_of(words, tokenizer, f"{place}, sentence {number}")
+                for number, words in enumerate(item, start=1)
+            )
+            parsed = ParsedInput([words for words in sentences if words])
         else:
-            sentences, offsets = sentences_of(item, place), ()
-        words = tuple(chain.from_iterable(sentences))
-        check_words(words, place)
-        check_has_words(words, place)
-        text = item if isinstance(item, str) else None
-        return Given([Document(sentences, None, place)], text, offsets)
+            parsed = sentences_of(item, tokenizer, place)
+        document = Document(tuple(parsed.examples), None, place)
+        check_has_words(document.words, place)
+        return parsed._replace(examples=[document])
 
-    def joined(self, given: Given, predictions: Sequence[CorefPrediction]) -> CorefPrediction:
-        """The prediction, with the places of mentions in the raw text."""
-        [prediction] = predictions
-        return prediction if given.text is None else prediction.within(given.text, given.offsets)
+    def merge_predictions(
+        self, parsed: ParsedInput, predictions: Sequence[Clusters]
+    ) -> CorefPrediction:
+        """The clusters with the words of their mentions, and their places in the raw text."""
+        [document], [clusters] = parsed.examples, predictions
+        words = document.words
+        mentions = tuple(
+            tuple(parsed.locate(words, *span) for span in cluster) for cluster in clusters
+        )
+        return CorefPrediction(words, mentions, parsed.text)
 
     def _kept(self, words: ReadWords, given: Sequence[Span]) -> list[Span]:
         """The best spans that do not cross one another; where some are given, those alone.
@@ -254,7 +275,7 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
 
 
 def note_parts(documents: Sequence[Document], cut: Sequence[Sequence[Document]]) -> None:
-    """Say it where documents are too long to be resolved whole."""
+    """Say it where documents are too long to be resolved at once."""
     for document, parts in zip(documents, cut, strict=True):
         if len(parts) > 1:
             warnings.warn(
@@ -269,21 +290,6 @@ def may_be_kept(scores: Tensor, span: Span) -> bool:
     """Whether a span is within one sentence, and not too long."""
     width = span.end - span.start - 1
     return width < scores.shape[1] and bool(scores[span.start, width] > -torch.inf)
-
-
-def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Documents in lists, each of no more words than the longest document may have."""
-    group: list[Document] = []
-    room = LONGEST_DOCUMENT
-    for document in documents:
-        size = size_of(document)
-        if group and size > room:
-            yield group
-            group, room = [], LONGEST_DOCUMENT
-        group.append(document)
-        room -= size
-    if group:
-        yield group
 
 
 def joined_parts(parts: Sequence[Document], clusters: Sequence[Clusters]) -> Clusters:
@@ -305,24 +311,15 @@ def read_words(
     """
     sentences = [words for document in documents for words in document.sentences]
     lengths = [len(words) for words in sentences]
-    batches = batch_by_length(lengths, READ_AT_ONCE, len(sentences))
-    parts = [
-        model.network.read(model.inputs([sentences[number] for number in batch]))
-        for batch in batches
-    ]
-    # Where the words of each sentence are in what was read.
-    starts, total = [0] * len(sentences), 0
-    for number in chain.from_iterable(batches):
-        starts[number] = total
-        total += lengths[number]
-    joined = [torch.cat(part) for part in zip(*parts, strict=True)]
-    number = 0
+    by_sentence: dict[int, tuple[Tensor, ...]] = {}
+    for batch in batch_by_length(lengths, READ_AT_ONCE, len(sentences)):
+        read = model.network.read(model.inputs([sentences[number] for number in batch]))
+        apart = (part.split_with_sizes([lengths[number] for number in batch]) for part in read)
+        by_sentence.update(zip(batch, zip(*apart, strict=True), strict=True))
+    in_order = (by_sentence[number] for number in range(len(sentences)))
     for document in documents:
-        some = range(number, number + len(document.sentences))
-        number = some.stop
-        rows = [row for n in some for row in range(starts[n], starts[n] + lengths[n])]
-        places = torch.tensor(rows, device=joined[0].device)
-        yield ReadWords(*(part.index_select(0, places) for part in joined))
+        own = islice(in_order, len(document.sentences))
+        yield ReadWords(*(torch.cat(part) for part in zip(*own, strict=True)))
 
 
 def mention_loss(words: ReadWords, clusters: Sequence[Cluster]) -> Tensor:
@@ -335,15 +332,3 @@ def mention_loss(words: ReadWords, clusters: Sequence[Cluster]) -> Tensor:
     return functional.binary_cross_entropy_with_logits(
         words.scores[there], right[there], reduction="sum"
     )
-
-
-def sentences_of(item: Any, place: str) -> tuple[Words, ...]:
-    """Sentences of words: those given, or the one that is."""
-    if isinstance(item, Sequence):
-        if all(isinstance(word, str) for word in item):
-            return (tuple(item),) if item else ()
-        if all(isinstance(some, Sequence) and not isinstance(some, str) for some in item):
-            sentences = tuple(tuple(some) for some in item if some)
-            if all(isinstance(word, str) for some in sentences for word in some):
-                return sentences
-    raise InputError(f"{place}: is {short(item)}; give a text, or a list of words or of sentences")

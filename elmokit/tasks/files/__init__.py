@@ -1,5 +1,5 @@
 """Files of labelled examples to examples: one module per public format.
 
-`reading.read_examples` chooses among them by the name of a file. All read files that are plain or
-compressed (`.gz`, `.xz`, `.zst`), in UTF-8 or whatever encoding is named.
+`examples.read_examples` chooses among them by the name of a file. All read files that are plain or
+compressed (`.gz`, `.bz2`, `.xz`, `.zst`), in UTF-8 or whatever encoding is named.
 """

@@ -1,141 +1,176 @@
-"""CoNLL columns: a word and its tags on each line, a blank line between sentences.
+"""CoNLL columns: a word and what is said of it on each line, a blank line between sentences.
 
-Columns are separated by tabs, or by whitespace on a line without a tab. `-DOCSTART-` lines, which
-begin a document in the files of CoNLL-2003, belong to no sentence.
+Tags of words (CoNLL-2003, CoNLL-U), semantic roles (PropBank, CoNLL-2012) and coreference
+(CoNLL-2012). Columns are separated by tabs, or by spaces on a line without a tab. `-DOCSTART-`
+lines, which begin a document in the files of CoNLL-2003, belong to no sentence.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from elmokit.config import check_choice
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.io.text_files import ENCODING, Line, paragraphs, read_lines
+from elmokit.io.tables import LABEL_FLAG, TEXT_FLAG
+from elmokit.io.text_files import Column, Line, TextSettings, paragraphs, read_lines
 from elmokit.system import counted
-from elmokit.tasks.coref.documents import PART, Cluster, Document, Span, make_clusters
+from elmokit.tasks.coref.documents import PART, Document, Span, make_clusters
 from elmokit.tasks.examples import TaggedSentence
 from elmokit.tasks.files.trees import unescaped
 from elmokit.tasks.srl.propositions import VERB, Proposition, RoleSentence
 from elmokit.tasks.tags import LabelledSpan
-from elmokit.text.conllu import UNSPECIFIED, TaggedWord, tagged_words
-from elmokit.text.conllu import PartOfSpeech as PartOfSpeech
+from elmokit.text.conllu import FORM, POSITIONS, UNSPECIFIED, PartOfSpeech, tagged_words
 
 DOCUMENT_START = "-DOCSTART-"
+CONLLU_TAGS: dict[str, PartOfSpeech] = {
+    column: name for name, at in POSITIONS.items() for column in (name, str(at + 1))
+}
+CONLLU_WORDS = str(FORM + 1)
 
 
-def read_columns(
-    path: str | Path, *, word: int = 1, tag: int = -1, encoding: str = ENCODING
-) -> list[TaggedSentence]:
-    """The sentences of a file.
+def read_columns(path: str | Path, settings: TextSettings) -> list[TaggedSentence]:
+    """The sentences of a file; words are in the first column, tags in the last, or as settings say.
 
-    Args:
-        path: The file.
-        word: The column of the words, from 1; -1 is the last one, -2 the one before it.
-        tag: The column of the tags, likewise.
-        encoding: How the file writes characters as bytes.
+    Columns have numbers: from 1, or from -1 for the last one.
     """
-    lines = _without_document_starts(read_lines(path, encoding))
-    sentences = list(paragraphs(lines))
+    lines = _without_document_starts(_lines(path, settings))
+    sentences = [_rows(some) for some in paragraphs(lines)]
     if not sentences:
         raise InputError(f"{path}: holds no sentence; name a file that has some")
-    first = sentences[0][0]
-    width = len(_fields(first))
-    word_at, tag_at = _positions(word, tag, width, first.place)
-    return [_column_sentence(lines, width, word_at, tag_at) for lines in sentences]
+    first, columns = sentences[0][0]
+    width = len(columns)
+    if width < 2:
+        raise InputError(
+            f"{first.place}: has one column only; a word and its tag are needed, with a tab or a "
+            "space between them"
+        )
+    word_at = _position(_word_column(path, settings) or 1, TEXT_FLAG, width, first)
+    tag = -1 if settings.label_column is None else settings.label_column
+    tag_at = _position(tag, LABEL_FLAG, width, first)
+    if word_at == tag_at:
+        raise InputError(
+            f"{first.place}: the word and the tag are both column {word_at + 1}; name two"
+        )
+    return [_tagged_sentence(rows, width, word_at, tag_at) for rows in sentences]
 
 
-def columns_of(line: Line) -> list[str]:
-    """The columns of a line: separated by tabs, or by whitespace where there is no tab."""
+class ColumnRow(NamedTuple):
+    """A line and its columns."""
+
+    line: Line
+    columns: list[str]
+
+
+def _lines(path: str | Path, settings: TextSettings) -> Iterator[Line]:
+    return read_lines(path, settings.encoding, settings.errors)
+
+
+def _rows(lines: Iterable[Line]) -> list[ColumnRow]:
+    return [ColumnRow(line, _columns(line)) for line in lines]
+
+
+def _columns(line: Line) -> list[str]:
+    """The columns of a line that is not blank."""
     if "\t" in line.text:
         return [column.strip() for column in line.text.split("\t")]
-    # At plain whitespace alone: a word may have others in it, as in "10 000" with one that holds.
-    return [stripped for column in line.text.split(" ") if (stripped := column.strip())]
+    # A no-break space and the like are part of a word, as in "10 000": only a space separates.
+    return [column for column in line.text.split(" ") if column]
 
 
 def _without_document_starts(lines: Iterable[Line]) -> Iterator[Line]:
     """The lines, with a blank one where a document starts: no sentence continues across it."""
     for line in lines:
-        starts = line.text.startswith(DOCUMENT_START) and _fields(line)[0] == DOCUMENT_START
+        starts = line.text.startswith(DOCUMENT_START) and _columns(line)[0] == DOCUMENT_START
         yield line._replace(text="") if starts else line
 
 
-def _column_sentence(lines: list[Line], width: int, word_at: int, tag_at: int) -> TaggedSentence:
-    rows = [_fields(line) for line in lines]
-    for line, row in zip(lines, rows, strict=True):
-        _check_row(row, width, line)
-    words = tuple(row[word_at] for row in rows)
-    tags = tuple(row[tag_at] for row in rows)
-    return TaggedSentence(words, tags, lines[0].place)
+def _tagged_sentence(
+    rows: Sequence[ColumnRow], width: int, word_at: int, tag_at: int
+) -> TaggedSentence:
+    for line, columns in rows:
+        _check_width(line, columns, width)
+        if not all(columns):
+            raise FormatError(f"{line.place}: has an empty column; fix the line")
+    words = tuple(columns[word_at] for _, columns in rows)
+    tags = tuple(columns[tag_at] for _, columns in rows)
+    return TaggedSentence(words, tags, rows[0].line.place)
 
 
-def _fields(line: Line) -> list[str]:
-    """The columns of a line that is not blank."""
-    if "\t" in line.text:
-        return [field.strip() for field in line.text.split("\t")]
-    # A no-break space and the like are part of a word: only plain whitespace separates.
-    return [field for field in line.text.split(" ") if field]
-
-
-def _check_row(row: list[str], width: int, line: Line) -> None:
-    if len(row) != width:
+def _check_width(line: Line, columns: Sequence[str], width: int) -> None:
+    if len(columns) != width:
         fix = "name a CoNLL-U file .conllu" if line.text.startswith("#") else "fix the line"
         raise FormatError(
-            f"{line.place}: has {counted(len(row), 'column')}, but the lines before have {width}; "
-            f"{fix}"
+            f"{line.place}: has {counted(len(columns), 'column')}, but the lines before have "
+            f"{width}; {fix}"
         )
-    if not all(row):
-        raise FormatError(f"{line.place}: has an empty column; fix the line")
 
 
-def _positions(word: int, tag: int, width: int, place: str) -> tuple[int, int]:
-    """Where the word and its tag are among the `width` values of a line."""
-    if width < 2:
+def _position(column: Column, flag: str, width: int, line: Line) -> int:
+    """Where a column is among the `width` of a line."""
+    try:
+        number = int(column)
+    except ValueError:
         raise InputError(
-            f"{place}: has one column only; a word and its tag are needed, with a tab or a blank "
-            "between them"
-        )
-    word_at, tag_at = _position("word", word, width, place), _position("tag", tag, width, place)
-    if word_at == tag_at:
-        raise InputError(f"{place}: the word and the tag are both column {word_at + 1}; name two")
-    return word_at, tag_at
-
-
-def _position(name: str, column: int, width: int, place: str) -> int:
-    if column == 0 or abs(column) > width:
+            f"{line.place}: is read as CoNLL columns, which have no names such as {column!r}; give "
+            f"the number from 1 ({flag}), or say that it is CoNLL-U (--format conllu)"
+        ) from None
+    if number == 0 or abs(number) > width:
         raise InputError(
-            f"{place}: has {counted(width, 'column')}, so {column} is not the column of the "
-            f"{name}; count from 1, or from -1 for the last"
+            f"{line.place}: has {counted(width, 'column')}, so there is no column {number}; count "
+            f"from 1, or from -1 for the last ({flag})"
         )
-    return column - 1 if column > 0 else width + column
+    return number - 1 if number > 0 else width + number
 
 
-def read_conllu(
-    path: str | Path, *, tag: PartOfSpeech = "upos", encoding: str = ENCODING
-) -> list[TaggedSentence]:
-    """The sentences of a file, in which every word has a tag.
+def _word_column(path: str | Path, settings: TextSettings) -> Column | None:
+    """The column of the words, if it is named."""
+    if len(settings.text_columns) > 1:
+        named = ", ".join(map(repr, settings.text_columns))
+        raise InputError(f"{path}: the words are to be in {named}; name one column ({TEXT_FLAG})")
+    return settings.text_columns[0] if settings.text_columns else None
 
-    Args:
-        path: The file.
-        tag: "upos" for the universal parts of speech, "xpos" for the language's own.
-        encoding: How the file writes characters as bytes.
-    """
-    check_choice("tag", tag, get_args(PartOfSpeech))
-    found = (_conllu_sentence(lines, tag) for lines in paragraphs(read_lines(path, encoding)))
+
+def read_conllu(path: str | Path, settings: TextSettings) -> list[TaggedSentence]:
+    """The sentences of a file of CoNLL-U, in which every word has a tag."""
+    tag = _conllu_tag(path, settings)
+    found = (_conllu_sentence(lines, tag) for lines in paragraphs(_lines(path, settings)))
     sentences = [sentence for sentence in found if sentence.words]
     if not sentences:
         raise InputError(f"{path}: holds no sentence; name a file that has some")
     return sentences
 
 
+def _conllu_tag(path: str | Path, settings: TextSettings) -> PartOfSpeech:
+    """Which of its two columns of tags is named; that of the words can be none but its own."""
+    word = _word_column(path, settings)
+    if word is not None and str(word) != CONLLU_WORDS:
+        raise InputError(
+            f"{path}: is CoNLL-U, whose words are column {CONLLU_WORDS}, and not {word!r}; leave "
+            f"out {TEXT_FLAG}, or say that it is something else (--format columns)"
+        )
+    label = "upos" if settings.label_column is None else str(settings.label_column)
+    if label not in CONLLU_TAGS:
+        raise InputError(
+            f"{path}: is CoNLL-U, whose tags are upos (column 4) or xpos (column 5), and not "
+            f"{settings.label_column!r}; give one of them ({LABEL_FLAG})"
+        )
+    return CONLLU_TAGS[label]
+
+
 def _conllu_sentence(lines: list[Line], tag: PartOfSpeech) -> TaggedSentence:
     """The words of a sentence; none if there are only comments."""
     words = tagged_words(lines, tag)
     for word in words:
-        _check_tag(word, tag)
+        if word.tag == UNSPECIFIED:  # which would be learnt as a class of its own
+            other = next(each for each in get_args(PartOfSpeech) if each != tag)
+            raise FormatError(
+                f"{word.place}: {word.form!r} has no {tag} tag, only {UNSPECIFIED!r}; give it one, "
+                f"or take the other column ({LABEL_FLAG} {other})"
+            )
     return TaggedSentence(
         words=tuple(word.form for word in words),
         tags=tuple(word.tag for word in words),
@@ -143,20 +178,50 @@ def _conllu_sentence(lines: list[Line], tag: PartOfSpeech) -> TaggedSentence:
     )
 
 
-def _check_tag(word: TaggedWord, tag: PartOfSpeech) -> None:
-    """Refuse a tag that is left open: it would be learnt as a class of its own."""
-    if word.tag == UNSPECIFIED:
-        other = next(each for each in get_args(PartOfSpeech) if each != tag)
-        raise FormatError(
-            f"{word.place}: {word.form!r} has no {tag} tag, only {UNSPECIFIED!r}; give it one, or "
-            f"take the other column (--label-column {other})"
-        )
+class Bracket(NamedTuple):
+    """A word at which a phrase opens, or closes, or both."""
+
+    place: str  # of the line, and the column
+    word: int
+    name: str  # of the phrase; nothing where a role closes
+    opens: bool
+    closes: bool
+
+
+def _spans(brackets: Iterable[Bracket], *, nested: bool) -> list[LabelledSpan]:
+    """The phrases that brackets stand for.
+
+    Where they may be nested, a bracket closes the one of its name that opened last, as in the
+    reference scorer of coreference.
+    """
+    opened: dict[str, list[Bracket]] = defaultdict(list)
+    found = []
+    for bracket in brackets:
+        before = opened[bracket.name if nested else ""]
+        if bracket.opens:
+            if before and not nested:
+                problem = f"opens ({bracket.name} while ({before[-1].name} is open"
+                raise _unbalanced(bracket, problem)
+            before.append(bracket)
+        if bracket.closes:
+            if not before:
+                raise _unbalanced(bracket, "closes a phrase that was not opened")
+            start = before.pop()
+            found.append(LabelledSpan(start.name, start.word, bracket.word + 1))
+    for left in opened.values():
+        if left:
+            raise _unbalanced(left[-1], f"opens ({left[-1].name}, which is not closed")
+    return found
+
+
+def _unbalanced(bracket: Bracket, problem: str) -> FormatError:
+    return FormatError(f"{bracket.place} {problem}; fix the brackets")
 
 
 PropsFormat = Literal["propbank", "conll2012"]
 COMMENT = "#"
 NO_ROLESET = "-"
-ROLE_BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")
+ROLE = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")
 
 
 class PropsLayout(NamedTuple):
@@ -187,32 +252,9 @@ LAYOUTS: dict[PropsFormat, PropsLayout] = {
 }  # fmt: skip
 
 
-class PropsRow(NamedTuple):
-    """A line and its columns."""
-
-    line: Line
-    columns: list[str]
-
-
-class OpenRole(NamedTuple):
-    """A phrase that is not closed yet."""
-
-    role: str
-    start: int
-    line: Line
-
-
-def read_props(
-    path: str | Path, format: PropsFormat, *, encoding: str = ENCODING
-) -> list[RoleSentence]:
-    """The sentences of a file, those without a predicate too.
-
-    Args:
-        path: The file.
-        format: What its columns are.
-        encoding: How the file writes characters as bytes.
-    """
-    lines = (line for line in read_lines(path, encoding) if not line.text.startswith(COMMENT))
+def read_props(path: str | Path, format: PropsFormat, settings: TextSettings) -> list[RoleSentence]:
+    """The sentences of a file, those without a predicate too."""
+    lines = (line for line in _lines(path, settings) if not line.text.startswith(COMMENT))
     sentences = [_role_sentence(some, LAYOUTS[format]) for some in paragraphs(lines)]
     if not any(sentence.propositions for sentence in sentences):
         raise InputError(
@@ -243,14 +285,16 @@ def _note_marks_elsewhere(sentences: Sequence[RoleSentence]) -> None:
 
 
 def _role_sentence(lines: Sequence[Line], layout: PropsLayout) -> RoleSentence:
-    rows = [_row(line, layout) for line in lines]
-    width = len(rows[0].columns)
+    rows = _rows(lines)
     for line, columns in rows:
-        if len(columns) != width:
+        if not layout.fits(columns):
             raise FormatError(
-                f"{line.place}: has {counted(len(columns), 'column')}, but its sentence begins "
-                f"with {width}; fix the line"
+                f"{line.place}: has {counted(len(columns), 'column')} which are not those of "
+                f"semantic roles: {layout.columns}"
             )
+        if not columns[layout.word]:
+            raise FormatError(f"{line.place}: has no word; fix the line")
+        _check_width(line, columns, len(rows[0].columns))
     return RoleSentence(
         words=tuple(unescaped(columns[layout.word]) for _, columns in rows),
         propositions=tuple(_propositions(rows, layout)),
@@ -258,22 +302,10 @@ def _role_sentence(lines: Sequence[Line], layout: PropsLayout) -> RoleSentence:
     )
 
 
-def _row(line: Line, layout: PropsLayout) -> PropsRow:
-    columns = columns_of(line)
-    if not layout.fits(columns):
-        raise FormatError(
-            f"{line.place}: has {counted(len(columns), 'column')} which are not those of semantic "
-            f"roles: {layout.columns}"
-        )
-    if not columns[layout.word]:
-        raise FormatError(f"{line.place}: has no word; fix the line")
-    return PropsRow(line, columns)
-
-
-def _propositions(rows: Sequence[PropsRow], layout: PropsLayout) -> Iterator[Proposition]:
+def _propositions(rows: Sequence[ColumnRow], layout: PropsLayout) -> Iterator[Proposition]:
     """The proposition of each column."""
     numbers = range(layout.first, len(rows[0].columns) - layout.after)
-    phrases = [_phrases(rows, number) for number in numbers]
+    phrases = [tuple(_spans(_role_brackets(rows, number), nested=False)) for number in numbers]
     predicates = [
         _verb(rows[0].line, some, number) for number, some in zip(numbers, phrases, strict=True)
     ]
@@ -282,17 +314,14 @@ def _propositions(rows: Sequence[PropsRow], layout: PropsLayout) -> Iterator[Pro
         predicates = [
             n for n, row in enumerate(rows) if row.columns[layout.roleset] not in (NO_ROLESET, "")
         ]
-        _check_one_each(rows[0].line, len(predicates), len(phrases))
+        if len(predicates) != len(phrases):
+            raise FormatError(
+                f"{rows[0].line.place}: the sentence has {counted(len(predicates), 'word')} with a "
+                f"roleset, but {counted(len(phrases), 'column')} of arguments; give each predicate "
+                "one"
+            )
     for predicate, some in zip(predicates, phrases, strict=True):
         yield Proposition(predicate, some)
-
-
-def _check_one_each(line: Line, predicates: int, columns: int) -> None:
-    if predicates != columns:
-        raise FormatError(
-            f"{line.place}: the sentence has {counted(predicates, 'word')} with a roleset, but "
-            f"{counted(columns, 'column')} of arguments; give each predicate one"
-        )
 
 
 def _verb(line: Line, phrases: Sequence[LabelledSpan], number: int) -> int:
@@ -305,77 +334,36 @@ def _verb(line: Line, phrases: Sequence[LabelledSpan], number: int) -> int:
     )
 
 
-def _phrases(rows: Sequence[PropsRow], number: int) -> tuple[LabelledSpan, ...]:
-    """The phrases of a column."""
-    found: list[LabelledSpan] = []
-    opened: OpenRole | None = None
-    for position, (line, columns) in enumerate(rows):
-        role, closes = _bracket(line, columns[number], number)
-        if role is not None:
-            if opened is not None:
-                raise _unbalanced(line, number, f"opens ({role} while ({opened.role} is open")
-            opened = OpenRole(role, position, line)
-        if closes:
-            if opened is None:
-                raise _unbalanced(line, number, "closes a phrase that was not opened")
-            found.append(LabelledSpan(opened.role, opened.start, position + 1))
-            opened = None
-    if opened is not None:
-        problem = f"opens ({opened.role}, which is not closed in its sentence"
-        raise _unbalanced(opened.line, number, problem)
-    return tuple(found)
-
-
-def _bracket(line: Line, column: str, number: int) -> tuple[str | None, bool]:
-    """The role of a phrase that opens at a word, if one does, and whether one closes."""
-    bracket = ROLE_BRACKET.fullmatch(column)
-    if bracket is None:
-        raise FormatError(
-            f"{line.place}: column {number + 1} is {column!r}; write (ARG0* where a phrase opens, "
-            "*) where it closes, (ARG0*) for one word, * elsewhere"
-        )
-    return bracket[1], bracket[2] is not None
-
-
-def _unbalanced(line: Line, number: int, problem: str) -> FormatError:
-    return FormatError(f"{line.place}: column {number + 1} {problem}; fix the brackets")
+def _role_brackets(rows: Sequence[ColumnRow], number: int) -> Iterator[Bracket]:
+    for word, (line, columns) in enumerate(rows):
+        place, found = f"{line.place}: column {number + 1}", ROLE.fullmatch(columns[number])
+        if found is None:
+            raise FormatError(
+                f"{place} is {columns[number]!r}; write (ARG0* where a phrase opens, *) where it "
+                "closes, (ARG0*) for one word, * elsewhere"
+            )
+        yield Bracket(place, word, found[1] or "", found[1] is not None, found[2] is not None)
 
 
 BEGIN, END = "#begin document", "#end document"
 WORD = 3
 FEWEST_COLUMNS = 5
 NO_MENTION = ("-", "_", "*")
-MENTION_BRACKET = re.compile(r"(\()?([^()|\s]+)(\))?")
+MENTION = re.compile(r"(\()?([^()|\s]+)(\))?")
 NAME = re.compile(rf"{BEGIN}\s*\((?P<name>.*?)\)\s*(?:;\s*part\s+(?P<part>\S+))?\s*")
 
 
-class OpenMention(NamedTuple):
-    """A bracket that is not closed yet."""
-
-    start: int  # the number of its word in the document
-    line: Line
+def read_conll_coref(path: str | Path, settings: TextSettings) -> list[Document]:
+    """The documents of a file, those without any mention too."""
+    return [_document(begin, lines) for begin, lines in _documents(_lines(path, settings))]
 
 
-def read_conll_coref(path: str | Path, *, encoding: str = ENCODING) -> list[Document]:
-    """The documents of a file, those without any mention too.
-
-    Args:
-        path: The file.
-        encoding: How the file writes characters as bytes.
-    """
-    return [
-        _document(begin, lines) for begin, lines in _documents(read_lines(path, encoding), path)
-    ]
-
-
-def _documents(lines: Iterable[Line], path: str | Path) -> Iterator[tuple[Line, list[Line]]]:
+def _documents(lines: Iterable[Line]) -> Iterator[tuple[Line, list[Line]]]:
     """The line that begins each document, and those up to its end."""
     begin: Line | None = None
     inside: list[Line] = []
     for line in lines:
-        if line.text.startswith(END):
-            if begin is None:
-                raise FormatError(f"{line.place}: ends a document that did not begin; fix the file")
+        if line.text.startswith(END) and begin is not None:
             yield begin, inside
             begin, inside = None, []
         elif line.text.startswith(BEGIN):
@@ -399,15 +387,24 @@ def _check_ended(begin: Line | None) -> None:
 
 
 def _document(begin: Line, lines: Sequence[Line]) -> Document:
-    rows = [[(line, _columns(line)) for line in some] for some in paragraphs(lines)]
+    sentences = [_rows(some) for some in paragraphs(lines)]
+    rows = [row for sentence in sentences for row in sentence]
     if not rows:
         raise FormatError(f"{begin.place}: the document has no words; leave it out")
-    chains = ((line, columns[-1]) for sentence in rows for line, columns in sentence)
+    for line, columns in rows:
+        if len(columns) < FEWEST_COLUMNS or not columns[WORD]:
+            raise FormatError(
+                f"{line.place}: has {len(columns)} columns; the columns of CoNLL-2012 are "
+                "document, part, number, word (the fourth), others, and coreference (the last)"
+            )
+    chains: dict[str, list[Span]] = defaultdict(list)
+    for name, start, end in _spans(_mention_brackets(rows), nested=True):
+        chains[name].append(Span(start, end))
     return Document(
         sentences=tuple(
-            tuple(unescaped(columns[WORD]) for _, columns in sentence) for sentence in rows
+            tuple(unescaped(row.columns[WORD]) for row in sentence) for sentence in sentences
         ),
-        clusters=_clusters(chains),
+        clusters=make_clusters(chains.values()),
         place=begin.place,
         name=_name(begin),
     )
@@ -422,51 +419,14 @@ def _name(begin: Line) -> str:
     return found["name"] if found["part"] is None else f"{found['name']}{PART}{found['part']}"
 
 
-def _columns(line: Line) -> list[str]:
-    columns = columns_of(line)
-    if len(columns) < FEWEST_COLUMNS or not columns[WORD]:
-        raise FormatError(
-            f"{line.place}: has {len(columns)} columns; the columns of CoNLL-2012 are document, "
-            "part, number, word (the fourth), others, and coreference (the last)"
-        )
-    return columns
-
-
-def _clusters(words: Iterable[tuple[Line, str]]) -> tuple[Cluster, ...]:
-    """The clusters that the brackets of all words stand for."""
-    opened: dict[str, list[OpenMention]] = {}
-    chains: dict[str, list[Span]] = {}
-    for number, (line, column) in enumerate(words):
-        for opens, chain, closes in _brackets(line, column):
-            if opens:
-                opened.setdefault(chain, []).append(OpenMention(number, line))
-            if closes:
-                # As in the reference scorer: a bracket closes the one of its chain opened last.
-                before = opened.get(chain)
-                if not before:
-                    raise FormatError(
-                        f"{line.place}: {chain}) closes a mention that was not opened; fix the "
-                        "brackets"
-                    )
-                chains.setdefault(chain, []).append(Span(before.pop().start, number + 1))
-    for chain, left in opened.items():
-        if left:
-            raise FormatError(
-                f"{left[-1].line.place}: ({chain} opens a mention that is not closed in its "
-                "document; fix the brackets"
-            )
-    return make_clusters(chains.values())
-
-
-def _brackets(line: Line, column: str) -> Iterator[tuple[bool, str, bool]]:
-    """For each chain of a word, whether a mention opens there, and whether one closes."""
-    if column in NO_MENTION:
-        return
-    for part in column.split("|"):
-        found = MENTION_BRACKET.fullmatch(part)
-        if found is None or not (found[1] or found[3]):
-            raise FormatError(
-                f"{line.place}: the last column is {column!r}, which says nothing of coreference; "
-                "write (3, 3) or (3) with | between them, or -"
-            )
-        yield bool(found[1]), found[2], bool(found[3])
+def _mention_brackets(rows: Sequence[ColumnRow]) -> Iterator[Bracket]:
+    for word, (line, columns) in enumerate(rows):
+        for part in () if columns[-1] in NO_MENTION else columns[-1].split("|"):
+            found = MENTION.fullmatch(part)
+            if found is None or not (found[1] or found[3]):
+                raise FormatError(
+                    f"{line.place}: the last column is {columns[-1]!r}, which says nothing of "
+                    "coreference; write (3, 3) or (3) with | between them, or -"
+                )
+            place = f"{line.place}: the last column"
+            yield Bracket(place, word, found[2], bool(found[1]), bool(found[3]))

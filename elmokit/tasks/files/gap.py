@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from elmokit.errors import FormatError, InputError
 from elmokit.io.tables import TableRow, table_rows
-from elmokit.io.text_files import ENCODING, Line, read_lines
+from elmokit.io.text_files import Line, TextSettings, read_lines
 from elmokit.tasks.coref.documents import Document, PronounQuestion, Span, make_clusters
 from elmokit.tasks.examples import words_between
 from elmokit.text.tokenizer import Token, Tokenizer
@@ -25,24 +26,12 @@ NEEDED = (
 )  # fmt: skip
 
 
-def read_gap(
-    path: str | Path,
-    tokenizer: Tokenizer,
-    *,
-    encoding: str = ENCODING,
-    skip_bad_rows: bool = False,
-) -> list[Document]:
-    """The rows of a file, each a document with a question.
-
-    Args:
-        path: The file.
-        tokenizer: Splits the texts into sentences and words.
-        encoding: How the file writes characters as bytes.
-        skip_bad_rows: Leave out rows with more or fewer fields than columns.
-    """
-    lines = list(read_lines(path, encoding))
+def read_gap(path: str | Path, settings: TextSettings, tokenizer: Tokenizer) -> list[Document]:
+    """The rows of a file, each a document with a question; the tokenizer splits the texts."""
+    lines = list(read_lines(path, settings.encoding, settings.errors))
     _check_columns(lines)
-    rows = table_rows(lines, "tsv", skip_bad=skip_bad_rows)
+    # Its header is part of the format.
+    rows = table_rows(lines, "tsv", replace(settings, header=True), labelled=True)
     documents = [_document(row, tokenizer) for row in rows]
     if not documents:
         raise InputError(
@@ -52,7 +41,7 @@ def read_gap(
 
 
 def _check_columns(lines: Sequence[Line]) -> None:
-    """Refuse a file of another kind, before its rows are found fault with."""
+    """Raise for a file of another kind, before its rows are found fault with."""
     names = next((line for line in lines if line.text), None)
     if names is None:
         return
@@ -79,10 +68,9 @@ def _document(row: TableRow, tokenizer: Tokenizer) -> Document:
         _truth(row.place, values, "B-coref"),
         _is_feminine(row.place, values["Pronoun"]),
     )
-    names = [name for name, is_it in zip((first, second), question[3:5], strict=True) if is_it]
     return Document(
         sentences=tuple(tuple(token.text for token in sentence) for sentence in sentences),
-        clusters=make_clusters([[pronoun, *names]]) if names else (),
+        clusters=make_clusters([[pronoun, *question.names]]) if question.names else (),
         place=row.place,
         name=values["ID"],
         question=question,

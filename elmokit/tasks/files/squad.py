@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.io.text_files import ENCODING, read_text
+from elmokit.io.text_files import TextSettings, read_text
 from elmokit.system import counted
 from elmokit.tasks.examples import shown, words_between
 from elmokit.tasks.reading.passages import Answer, Passage, Question, read_passage
@@ -44,26 +44,16 @@ class Asked(NamedTuple):
     context: str
 
 
-def read_squad(
-    path: str | Path,
-    tokenizer: Tokenizer,
-    *,
-    encoding: str = ENCODING,
-    skip_bad_questions: bool = False,
-) -> list[Passage]:
+def read_squad(path: str | Path, settings: TextSettings, tokenizer: Tokenizer) -> list[Passage]:
     """The paragraphs of a file that have questions.
 
-    Args:
-        path: The file.
-        tokenizer: Splits contexts into sentences and words, and questions into words.
-        encoding: How the file writes characters as bytes.
-        skip_bad_questions: Leave out questions without words, without an answer, or with one that
-            is not where the file says; a warning counts them.
+    With `skip_bad_rows`, questions without words, without an answer, or with one that is not where
+    the file says are left out; a warning counts them.
     """
     left_out: list[str] = []
     passages = []
-    for paragraph in _paragraphs(_contents(read_text(path, encoding), path), path):
-        passage = _passage(paragraph, path, tokenizer, left_out if skip_bad_questions else None)
+    for paragraph in _paragraphs(_contents(read_text(path, settings.encoding), path), path):
+        passage = _passage(paragraph, path, tokenizer, left_out if settings.skip_bad_rows else None)
         if passage.questions:
             passages.append(passage)
     if left_out:

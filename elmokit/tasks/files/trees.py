@@ -9,12 +9,12 @@ strokes. Running text has none of that, and so the language models' text: they a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from elmokit.errors import FormatError, InputError
-from elmokit.io.text_files import ENCODING, Line, read_lines
+from elmokit.io.text_files import Line, TextSettings, read_lines
 from elmokit.tasks.examples import TextExample
 
 PIECE = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<end>\))|(?P<word>[^\s()]+)")
@@ -31,7 +31,7 @@ SPELLINGS = {
 ESCAPED = re.compile(r"\\([/*])")
 
 
-class Phrase(NamedTuple):
+class LabelledPhrase(NamedTuple):
     """A labelled part of a sentence: its words are `words[start:end]`."""
 
     label: str
@@ -39,32 +39,30 @@ class Phrase(NamedTuple):
     end: int
 
 
-def read_trees(
-    path: str | Path,
-    *,
-    phrases: bool = False,
-    shortest_phrase: int = 1,
-    encoding: str = ENCODING,
-) -> list[TextExample]:
-    """The sentences of a file, or all of their phrases.
+def read_trees(path: str | Path, settings: TextSettings) -> list[TextExample]:
+    """The sentences of a file, or all of their phrases, a sentence before its parts.
 
-    Args:
-        path: The file.
-        phrases: Every phrase is an example, a sentence before its parts; a phrase that comes once
-            more with the same label is left out.
-        shortest_phrase: The fewest words of a phrase, or of a sentence, among phrases.
-        encoding: How the file writes characters as bytes.
+    A phrase that comes once more with the same label is left out.
     """
     examples: list[TextExample] = []
-    for line in read_lines(path, encoding):
-        if line.text.strip():
-            found = _examples(line)
-            examples.extend(found if phrases else [next(found)])
+    blank: Line | None = None
+    for line in read_lines(path, settings.encoding, settings.errors):
+        if not line.text.strip():
+            blank = blank or line
+            continue
+        if blank is not None:
+            raise _no_tree(blank, "it is blank")
+        found = _examples(line)
+        examples.extend(found if settings.phrases else [next(found)])
     if not examples:
         raise InputError(f"{path}: holds no tree; name a file that has some")
-    if not phrases:
+    if not settings.phrases:
         return examples
-    return _without_repetitions(each for each in examples if len(each.words) >= shortest_phrase)
+    long_enough = (each for each in examples if len(each.words) >= settings.shortest_phrase)
+    distinct: dict[tuple[object, ...], TextExample] = {}
+    for example in long_enough:
+        distinct.setdefault((example.words, example.label), example)
+    return list(distinct.values())
 
 
 def unescaped(word: str) -> str:
@@ -77,18 +75,18 @@ def unescaped(word: str) -> str:
 
 
 def _examples(line: Line) -> Iterator[TextExample]:
-    """The phrases of a line's tree, the whole sentence first."""
+    """The phrases of a line's tree, the sentence first."""
     escaped, phrases = _parsed(line)
     words = [unescaped(word) for word in escaped]
     for phrase in phrases:
         yield TextExample(tuple(words[phrase.start : phrase.end]), phrase.label, line.place)
 
 
-def _parsed(line: Line) -> tuple[list[str], list[Phrase]]:
+def _parsed(line: Line) -> tuple[list[str], list[LabelledPhrase]]:
     """The words of a line's tree and its phrases, each before the parts that it is made of."""
     words: list[str] = []
-    opened: list[Phrase] = []  # those whose end is still to come
-    closed: list[Phrase] = []
+    opened: list[LabelledPhrase] = []  # those whose end is still to come
+    closed: list[LabelledPhrase] = []
     for piece in PIECE.finditer(line.text):
         if closed and not opened:
             raise _no_tree(line, "it continues after its end")
@@ -101,14 +99,14 @@ def _parsed(line: Line) -> tuple[list[str], list[Phrase]]:
         elif not piece["label"]:
             raise _no_tree(line, "a phrase has no label")
         else:
-            opened.append(Phrase(piece["label"], len(words), len(words)))
+            opened.append(LabelledPhrase(piece["label"], len(words), len(words)))
     if opened:
         raise _no_tree(line, "a bracket is not closed")
     closed.reverse()  # a phrase closes after its parts, also after one that is as long as itself
     return words, sorted(closed, key=lambda phrase: (phrase.start, -phrase.end))
 
 
-def _closed(opened: list[Phrase], end: int, line: Line) -> Phrase:
+def _closed(opened: list[LabelledPhrase], end: int, line: Line) -> LabelledPhrase:
     """The phrase that a closing bracket ends."""
     if not opened:
         raise _no_tree(line, "a bracket is closed that was not opened")
@@ -120,14 +118,6 @@ def _closed(opened: list[Phrase], end: int, line: Line) -> Phrase:
 
 def _no_tree(line: Line, why: str) -> FormatError:
     return FormatError(
-        f"{line.place}: is no tree, since {why}; a tree looks like (3 (2 It) (4 works)), and the "
-        "name of a table ends in .csv, .tsv or .jsonl"
+        f"{line.place}: is not a tree, since {why}; a tree looks like (3 (2 It) (4 works)), and "
+        "the name of a table ends in .csv, .tsv or .jsonl"
     )
-
-
-def _without_repetitions(examples: Iterable[TextExample]) -> list[TextExample]:
-    """The first of all examples that have the same words and label."""
-    distinct: dict[tuple[object, ...], TextExample] = {}
-    for example in examples:
-        distinct.setdefault((example.words, example.label), example)
-    return list(distinct.values())

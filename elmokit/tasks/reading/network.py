@@ -1,19 +1,19 @@
-"""Where a text answers a question: BiDAF with self-attention (Clark and Gardner 2018)."""
+"""Reading network: BiDAF with self-attention (Clark and Gardner 2018) scores spans of a text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import check_number, check_size
+from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.examples import Words
 from elmokit.tasks.inputs import BatchVectors, Sizes, TaskInputs, at_each_word, join_output
+from elmokit.tasks.networks.texts import attend, softmax_where
 from elmokit.tasks.reading.passages import Passage, Question
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
 
@@ -60,18 +60,16 @@ def windows_of(words: int, window: int, overlap: int) -> list[Window]:
 def right_spans(question: Question, windows: Sequence[Window]) -> dict[int, list[WordSpan]]:
     """Where a question's answers are in those windows that hold one, counted from their beginning.
 
-    An answer that no window holds whole is cut where the windows end that hold its beginning.
+    An answer that no window holds completely is cut where the windows end that hold its beginning.
     """
-    whole = {
-        number: spans
-        for number, window in enumerate(windows)
-        if (spans := _spans_in(question, window))
-    }
-    return whole or {
-        number: spans
-        for number, window in enumerate(windows)
-        if (spans := _cut_spans_in(question, window))
-    }
+    found: dict[int, list[WordSpan]] = {}
+    for cut in (False, True):
+        found = found or {
+            number: spans
+            for number, window in enumerate(windows)
+            if (spans := _spans_in(question, window, cut))
+        }
+    return found
 
 
 def windows_without(question: Question, windows: Sequence[Window]) -> list[int]:
@@ -86,19 +84,11 @@ def windows_without(question: Question, windows: Sequence[Window]) -> list[int]:
     ]
 
 
-def _spans_in(question: Question, window: Window) -> list[WordSpan]:
-    return [
-        (answer.first_word - window.first, answer.end_word - window.first)
-        for answer in question.answers
-        if window.first <= answer.first_word and answer.end_word <= window.end
-    ]
-
-
-def _cut_spans_in(question: Question, window: Window) -> list[WordSpan]:
+def _spans_in(question: Question, window: Window, cut: bool) -> list[WordSpan]:
     return [
         (answer.first_word - window.first, min(answer.end_word, window.end) - window.first)
         for answer in question.answers
-        if window.first <= answer.first_word < window.end
+        if window.first <= answer.first_word < window.end and (cut or answer.end_word <= window.end)
     ]
 
 
@@ -126,13 +116,8 @@ def shared_loss(scores: Tensor, right: Tensor, mask: Tensor, rows: Sequence[int]
     """-log p of the right words, p being shared by all windows of a question: (questions,).
 
     Where there are several right words, because people answered differently, it is the p of any
-    (Clark and Gardner 2018: the sum objective, with shared normalisation).
-
-    Args:
-        scores: (rows, words).
-        right: (rows, words) bool; of each question at least one is.
-        mask: (rows, words) bool, False on padding.
-        rows: The number of each row's question, from 0, none left out.
+    (Clark and Gardner 2018: the sum objective, with shared normalisation). All are (rows, words);
+    `rows` has the number of each row's question, from 0, none left out.
     """
     places = _places(rows)
     shape = (max(rows) + 1, max(place for _, place in places) + 1, scores.shape[1])
@@ -166,23 +151,15 @@ class ReadingNetwork(nn.Module):
     this layer. Dropout is variational, before each LSTM and each dense layer, but not behind the
     LSTMs of answers.
 
-    Args:
-        sizes: Of the word vectors, the same for texts and questions.
-        hidden: Cells of each direction of the LSTMs; dense layers have twice that. The paper has 90
-            (of GRUs).
-        dropout: Its rate.
-        answer_lstms: An LSTM before the score of starts, and one before that of ends which reads
-            the first one's outputs too. The ELMo paper does without.
+    `config.hidden` is the cells of each direction of the LSTMs; dense layers have twice that. The
+    paper has 90 (of GRUs). With `answer_lstms` there is an LSTM before the score of starts, and one
+    before that of ends which reads the first one's outputs too. The ELMo paper does without.
     """
 
-    def __init__(
-        self, sizes: Sizes, *, hidden: int, dropout: float, answer_lstms: bool = True
-    ) -> None:
+    def __init__(self, sizes: Sizes, config: NetworkConfig) -> None:
         super().__init__()
-        check_size("hidden", hidden)
-        check_number("dropout", dropout, below=1.0)
-        size = 2 * hidden
-        self.dropout = VariationalDropout(dropout)
+        hidden, size = config.hidden, 2 * config.hidden
+        self.dropout = VariationalDropout(config.dropout)
         self.encoder = BidirectionalLSTM(sizes.at_input, hidden=hidden)
         encoded_size = self.encoder.output_size + sizes.at_output
         self.similarity = TrilinearSimilarity(encoded_size)
@@ -190,8 +167,9 @@ class ReadingNetwork(nn.Module):
         self.self_encoder = BidirectionalLSTM(size, hidden=hidden)
         self.self_similarity = TrilinearSimilarity(size, one_way=True)
         self.self_merge = nn.Linear(3 * size, size)
-        self.start_lstm = BidirectionalLSTM(size, hidden=hidden) if answer_lstms else None
-        self.end_lstm = BidirectionalLSTM(2 * size, hidden=hidden) if answer_lstms else None
+        with_lstms = config.answer_lstms
+        self.start_lstm = BidirectionalLSTM(size, hidden=hidden) if with_lstms else None
+        self.end_lstm = BidirectionalLSTM(2 * size, hidden=hidden) if with_lstms else None
         # Without a bias: a softmax does not notice what is added to all its scores.
         self.start = nn.Linear(size, 1, bias=False)
         self.end = nn.Linear(size, 1, bias=False)
@@ -203,14 +181,7 @@ class ReadingNetwork(nn.Module):
         window_rows: Tensor,
         asked_rows: Tensor,
     ) -> SpanScores:
-        """Scores (rows, words): of the words of a window, for a question.
-
-        Args:
-            windows: Those of texts.
-            questions: Questions.
-            window_rows: The window that each row reads, (rows,).
-            asked_rows: The question that each row asks, (rows,).
-        """
+        """Scores (rows, words): of the words of a window, for a question; see `Reading`."""
         asked = self.encode(questions).index_select(0, asked_rows)
         mask, asked_mask = windows.mask[window_rows], questions.mask[asked_rows]
         read = self.attend_to_question(self.encode(windows), window_rows, asked, mask, asked_mask)
@@ -221,12 +192,7 @@ class ReadingNetwork(nn.Module):
         return join_output(self.encoder(self.dropout(words.at_input), words.mask), words)
 
     def attend_to_question(
-        self,
-        windows: Tensor,
-        window_rows: Tensor,
-        asked: Tensor,
-        mask: Tensor,
-        asked_mask: Tensor,
+        self, windows: Tensor, window_rows: Tensor, asked: Tensor, mask: Tensor, asked_mask: Tensor
     ) -> Tensor:
         """What each word of a text means to the question: (rows, words, 2 * hidden).
 
@@ -239,7 +205,7 @@ class ReadingNetwork(nn.Module):
         scores = self.similarity(texts, asked)
         shares = softmax_where(scores, asked_mask.unsqueeze(1))
         nearest = scores.masked_fill(~asked_mask.unsqueeze(1), -torch.inf).amax(-1)
-        summary = attend_where(nearest.unsqueeze(1), texts, mask.unsqueeze(1))
+        summary = attend(nearest.unsqueeze(1), texts, mask.unsqueeze(1))
 
         of_word, of_attended, of_both, of_summary = self.merge.weight.chunk(4, dim=1)
         of_words = functional.linear(self.dropout(windows), of_word, self.merge.bias)
@@ -254,7 +220,7 @@ class ReadingNetwork(nn.Module):
         encoded = self.self_encoder(self.dropout(read), mask)
         itself = torch.eye(encoded.shape[1], dtype=torch.bool, device=encoded.device)
         others = mask.unsqueeze(1) & ~itself
-        attended = attend_where(self.self_similarity(encoded, encoded), encoded, others)
+        attended = attend(self.self_similarity(encoded, encoded), encoded, others)
         joined = torch.cat([encoded, attended, encoded * attended], dim=-1)
         return torch.relu(self.self_merge(self.dropout(joined)))
 
@@ -270,9 +236,7 @@ class ReadingNetwork(nn.Module):
 class TrilinearSimilarity(nn.Module):
     """How much two vectors have to do with each other: w₁·a + w₂·b + w₃·(a ⊙ b).
 
-    Args:
-        size: Of the vectors.
-        one_way: Leave out w₁·a, which a softmax over all b does not notice.
+    One way, without w₁·a, which a softmax over all b does not notice.
     """
 
     def __init__(self, size: int, one_way: bool = False) -> None:
@@ -293,31 +257,13 @@ def glorot(size: int) -> nn.Parameter:
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, size)).squeeze(0))
 
 
-def attend_where(scores: Tensor, vectors: Tensor, allowed: Tensor) -> Tensor:
-    """Sum (rows, words, size) by softmax(scores) (rows, queries, words) over what is allowed.
-
-    Where nothing is, as for a text of one word that looks for others, the sum is 0.
-    """
-    return softmax_where(scores, allowed) @ vectors
-
-
-def softmax_where(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Shares (rows, queries, words) of what is allowed; none where nothing is."""
-    shares = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1)
-    return shares.masked_fill(~allowed, 0)
-
-
 class TextWindow(NamedTuple):
     """A window of a text, and the questions that are asked about it."""
 
     passage: Passage
     window: Window
     asked: tuple[int, ...]  # their numbers
-
-    @property
-    def width(self) -> int:
-        """Words that are read."""
-        return self.window.end - self.window.first
+    right: tuple[Sequence[WordSpan], ...] = ()  # where each is answered, to learn from
 
 
 class Reading(NamedTuple):
@@ -327,14 +273,6 @@ class Reading(NamedTuple):
     questions: BatchVectors
     window_rows: Tensor  # (rows,): which window; piece by piece, question by question
     asked_rows: Tensor  # (rows,): which question
-
-
-class SentencePart(NamedTuple):
-    """The words of a sentence that are in a window."""
-
-    sentence: Words
-    first: int  # sentence[first:end]
-    end: int
 
 
 def reading_of(
@@ -356,45 +294,34 @@ def reading_of(
 def window_vectors(inputs: TaskInputs, pieces: Sequence[TextWindow]) -> BatchVectors:
     """The vectors of windows; ELMo reads sentence by sentence, as it was trained to."""
     parts = [list(parts_of(piece.passage.context, piece.window)) for piece in pieces]
-    sentences = list(dict.fromkeys(part.sentence for each in parts for part in each))
+    sentences = list(dict.fromkeys(sentence for each in parts for sentence, _, _ in each))
     vectors = inputs(sentences)
-    width = vectors.mask.shape[1]
-    first_rows = {sentence: row * width for row, sentence in enumerate(sentences)}
-    places = torch.from_numpy(places_of(parts, first_rows, padding=vectors.mask.numel()))
+    padding, width = vectors.mask.numel(), vectors.mask.shape[1]
+    begins = {sentence: row * width for row, sentence in enumerate(sentences)}
+    # Where each word of each window stands among all words, (windows, words).
+    rows = [
+        torch.tensor([begins[words] + at for words, *span in each for at in range(*span)])
+        for each in parts
+    ]
+    places = pad_sequence(rows, batch_first=True, padding_value=padding)
+    at_output = vectors.at_output
     return BatchVectors(
         at_each_word(vectors.at_input.flatten(0, 1), places),
-        None
-        if vectors.at_output is None
-        else at_each_word(vectors.at_output.flatten(0, 1), places),
-        (places < vectors.mask.numel()).to(inputs.device),
+        None if at_output is None else at_each_word(at_output.flatten(0, 1), places),
+        (places < padding).to(inputs.device),
     )
 
 
-def parts_of(context: Sequence[Words], window: Window) -> Iterator[SentencePart]:
-    """The sentences of a text that a window holds words of.
+def parts_of(context: Sequence[Words], window: Window) -> Iterator[tuple[Words, int, int]]:
+    """The sentences of a text that a window holds words of, and the first and the end of these.
 
     >>> list(parts_of([("a", "b", "c"), ("d",), ("e", "f")], Window(2, 5)))[-1]
-    SentencePart(sentence=('e', 'f'), first=0, end=1)
+    (('e', 'f'), 0, 1)
     """
     before = 0
     for sentence in context:
         first = max(window.first - before, 0)
         end = min(window.end - before, len(sentence))
         if first < end:
-            yield SentencePart(sentence, first, end)
+            yield sentence, first, end
         before += len(sentence)
-
-
-def places_of(
-    parts: Sequence[Sequence[SentencePart]], first_rows: dict[Words, int], padding: int
-) -> NDArray[np.int64]:
-    """Where each word of each window stands among all words: (windows, words)."""
-    lengths = [sum(part.end - part.first for part in each) for each in parts]
-    places = np.full((len(parts), max(lengths)), padding, dtype=np.int64)
-    for row, each in zip(places, parts, strict=True):
-        at = 0
-        for part in each:
-            first = first_rows[part.sentence]
-            row[at : at + part.end - part.first] = np.arange(first + part.first, first + part.end)
-            at += part.end - part.first
-    return places

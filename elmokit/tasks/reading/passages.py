@@ -1,12 +1,11 @@
-"""What a reader learns from: a text, and questions about it whose answers stand in it."""
+"""Passages of reading comprehension: a text, and questions whose answers stand in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
-from elmokit.tasks.examples import Offsets, Words, place_of_words
+from elmokit.tasks.examples import Offsets, Words
 from elmokit.text.tokenizer import Tokenizer
 
 
@@ -47,10 +46,6 @@ class Passage:
         """Those of the text, then the questions."""
         return (*self.context, *(question.words for question in self.questions))
 
-    def between(self, first_word: int, end_word: int) -> Offsets:
-        """Where some words, one or more, begin and end in the text."""
-        return place_of_words(self.offsets, first_word, end_word)
-
 
 def read_passage(text: str, tokenizer: Tokenizer, place: str) -> Passage:
     """A text about which nothing is asked yet."""
@@ -62,23 +57,3 @@ def read_passage(text: str, tokenizer: Tokenizer, place: str) -> Passage:
         questions=(),
         place=place,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPrediction:
-    """The answer to a question: text[start:end] of what was asked about."""
-
-    answer: str
-    start: int
-    end: int
-    probability: float
-    """Among all spans of words that could be answers."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return {
-            "answer": self.answer,
-            "start": self.start,
-            "end": self.end,
-            "probability": self.probability,
-        }

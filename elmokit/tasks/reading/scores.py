@@ -1,4 +1,4 @@
-"""How good answers are: exact match and F1, as the official evaluation of SQuAD v1.1 counts them.
+"""Scores of answers: exact match and F1, as the official evaluation of SQuAD v1.1 counts them.
 
 Numbers are shares from 0 to 1; only what `describe` and `table` say is in percent.
 """
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from elmokit.errors import InputError
 from elmokit.system import counted
 from elmokit.tasks.reading.passages import Question
 from elmokit.tasks.scores import aligned
@@ -21,13 +20,6 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 QUESTION_WORDS = ("what", "who", "when", "where", "which", "why", "how")
 OTHER = "other"
-
-
-class Match(NamedTuple):
-    """How near one answer is to what people answered."""
-
-    exact: float  # 1 or 0
-    f1: float
 
 
 class Answered(NamedTuple):
@@ -40,20 +32,16 @@ class Answered(NamedTuple):
     @property
     def exact_match(self) -> float:
         """The share of answers that are what somebody answered, word for word."""
-        return self.exact / self.questions if self.questions else 0.0
+        return self.exact / self.questions
 
     @property
     def mean_f1(self) -> float:
         """The mean F1 of their words."""
-        return self.f1 / self.questions if self.questions else 0.0
+        return self.f1 / self.questions
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return {
-            "f1": self.mean_f1,
-            "exact_match": self.exact_match,
-            "questions": self.questions,
-        }
+        return {"f1": self.mean_f1, "exact_match": self.exact_match, "questions": self.questions}
 
 
 @dataclass(frozen=True)
@@ -101,36 +89,27 @@ class AnswerScore:
 
 def score_answers(questions: Sequence[Question], answers: Sequence[str]) -> AnswerScore:
     """Compare answers with those of people, one for each question."""
-    if len(questions) != len(answers):
-        raise InputError(
-            f"got {counted(len(answers), 'answer')} to {counted(len(questions), 'question')}; "
-            "give one for each"
-        )
-    if not questions:
-        raise InputError("there are no questions to score; give at least one")
     found: dict[str, list[Answered]] = {name: [] for name in (*QUESTION_WORDS, OTHER)}
     for question, answer in zip(questions, answers, strict=True):
         match = best_match(answer, [each.text for each in question.answers])
-        found[question_word(question)].append(Answered(1, *match))
+        found[question_word(question)].append(match)
     return AnswerScore({name: _sum(each) for name, each in found.items() if each})
 
 
-def best_match(answer: str, right: Iterable[str]) -> Match:
+def best_match(answer: str, right: Iterable[str]) -> Answered:
     """Exact match and F1 with the nearest right answer, each the best by itself.
 
     >>> best_match("the Tower", ["Eiffel Tower", "tower."])
-    Match(exact=1.0, f1=1.0)
+    Answered(questions=1, exact=1.0, f1=1.0)
     """
     given = normalised(answer)
     wanted = [normalised(each) for each in right]
-    return Match(
-        max((float(given == each) for each in wanted), default=0.0),
-        max((f1_of_words(given, each) for each in wanted), default=0.0),
-    )
+    exact = max(float(given == each) for each in wanted)
+    return Answered(1, exact, max(f1_of_words(given, each) for each in wanted))
 
 
 def normalised(answer: str) -> str:
-    """An answer in lower case, without punctuation and articles, one blank between words.
+    """An answer in lower case, without punctuation and articles, one space between words.
 
     >>> normalised(" The U.S. — a  country!")
     'us — country'
@@ -165,9 +144,4 @@ def question_word(question: Question) -> str:
 
 
 def _sum(each: Iterable[Answered]) -> Answered:
-    parts = list(each)
-    return Answered(
-        sum(one.questions for one in parts),
-        sum(one.exact for one in parts),
-        sum(one.f1 for one in parts),
-    )
+    return Answered(*map(sum, zip(*each, strict=True)))

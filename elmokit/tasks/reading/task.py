@@ -1,25 +1,21 @@
-"""The task that reads: questions about a text, answered with words of it."""
+"""Reading comprehension: questions about a text, answered with words of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from elmokit.errors import InputError
-from elmokit.tasks.config import FilesConfig, TaskConfig
-from elmokit.tasks.examples import Labels
-from elmokit.tasks.files.examples import fixed_format_of
-from elmokit.tasks.files.squad import read_squad
+from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.examples import Labels, groups_within
 from elmokit.tasks.inputs import Sizes
 from elmokit.tasks.reading.network import (
-    Reading,
     ReadingNetwork,
     SpanScores,
     TextWindow,
@@ -32,9 +28,9 @@ from elmokit.tasks.reading.network import (
     windows_of,
     windows_without,
 )
-from elmokit.tasks.reading.passages import AnswerPrediction, Passage, Question, read_passage
+from elmokit.tasks.reading.passages import Passage, Question, read_passage
 from elmokit.tasks.reading.scores import AnswerScore, score_answers
-from elmokit.tasks.task import Given, Task, TaskModel, words_of
+from elmokit.tasks.task import ParsedInput, Prediction, Task, TaskModel, words_of
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
@@ -50,6 +46,21 @@ class Candidate(NamedTuple):
     score: float
     total: float  # log of the sum over all spans of the window
     span: WordSpan  # in the whole text
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPrediction(Prediction):
+    """The answer to a question: text[start:end] of what was asked about."""
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+    """Among all spans of words that could be answers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return asdict(self)
 
 
 Answers = tuple[AnswerPrediction, ...]
@@ -69,34 +80,9 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
         self._last: tuple[str, Passage] | None = None  # what was split last, and by what
 
     @classmethod
-    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[Passage]:
-        """The paragraphs of a SQuAD file."""
-        fixed_format_of(cls.kind, path, files)
-        return read_squad(
-            path, tokenizer, encoding=files.encoding, skip_bad_questions=files.skip_bad_rows
-        )
-
-    @classmethod
-    def labels_of(cls, examples: Sequence[Passage]) -> Labels:
-        """None: the answers are in the texts."""
-        del examples
-        return Labels(())
-
-    @classmethod
     def group_of(cls, example: Passage) -> Hashable:
         """Its text, which may be in a file twice."""
         return example.text
-
-    def prepare(self, examples: Sequence[Passage]) -> list[Passage]:
-        """The same, each question being answered."""
-        for passage in examples:
-            for question in passage.questions:
-                if not question.answers:
-                    raise InputError(
-                        f"{passage.place}, question {question.id}: has no answer; give a file of "
-                        "answered questions"
-                    )
-        return list(examples)
 
     def for_training(self, examples: Sequence[Passage]) -> list[Passage]:
         """The same, those with many questions in parts."""
@@ -104,13 +90,7 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
 
     def make_network(self, sizes: Sizes) -> ReadingNetwork:
         """BiDAF with self-attention."""
-        network = self.config.network
-        return ReadingNetwork(
-            sizes,
-            hidden=network.hidden,
-            dropout=network.dropout,
-            answer_lstms=network.answer_lstms,
-        )
+        return ReadingNetwork(sizes, self.config.network)
 
     def windows(self, passage: Passage) -> list[Window]:
         """The windows that a text is read in."""
@@ -119,11 +99,10 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
 
     def loss(self, model: TaskModel[ReadingNetwork], examples: Sequence[Passage]) -> Tensor:
         """-log p of the answers' first and last words, the mean over questions."""
-        questions = [question for passage in examples for question in passage.questions]
         pieces = list(self.training_pieces(examples))
-        reading = reading_of(model.inputs, pieces, questions)
-        scores = scores_of(model.network, reading)
-        starts, ends = right_words(pieces, questions, scores.mask)
+        reading = reading_of(model.inputs, pieces, questions_of(examples))
+        scores: SpanScores = model.network(*reading)
+        starts, ends = right_words(pieces, scores.mask)
         rows = reading.asked_rows.tolist()
         losses = shared_loss(scores.start, starts, scores.mask, rows)
         losses = losses + shared_loss(scores.end, ends, scores.mask, rows)
@@ -137,21 +116,21 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
         number = 0
         for passage in examples:
             windows = self.windows(passage)
-            asked: list[list[int]] = [[] for _ in windows]
+            asked: list[dict[int, Sequence[WordSpan]]] = [{} for _ in windows]
             for question in passage.questions:
                 right = right_spans(question, windows)
                 for chosen in training_windows(right, windows_without(question, windows)):
-                    asked[chosen].append(number)
+                    asked[chosen][number] = right.get(chosen, ())
                 number += 1
-            for window, numbers in zip(windows, asked, strict=True):
-                if numbers:
-                    yield TextWindow(passage, window, tuple(numbers))
+            for window, answers in zip(windows, asked, strict=True):
+                if answers:
+                    yield TextWindow(passage, window, tuple(answers), tuple(answers.values()))
 
     def guess(self, model: TaskModel[ReadingNetwork], examples: Sequence[Passage]) -> list[Answers]:
         """The best answer to each question, over all windows of its text."""
-        questions = [question for passage in examples for question in passage.questions]
+        questions = questions_of(examples)
         found: list[list[Candidate]] = [[] for _ in questions]
-        for pieces in some_at_once(self.all_pieces(examples)):
+        for pieces in groups_within(WORDS_AT_ONCE, self.all_pieces(examples), padded_words):
             for number, candidate in self.candidates(model, pieces, questions):
                 found[number].append(candidate)
         candidates = iter(found)
@@ -160,22 +139,17 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
             for passage in examples
         ]
 
-    def predict(
-        self, model: TaskModel[ReadingNetwork], examples: Sequence[Passage]
-    ) -> list[Answers]:
-        """The same, which knows its probability."""
-        return self.guess(model, examples)
-
-    def answered(
-        self,
-        examples: Sequence[Passage],
-        answers: Callable[[Sequence[Passage]], list[Answers]],
+    def predict_batches(
+        self, examples: Sequence[Passage], answers: Callable[[Sequence[Passage]], list[Answers]]
     ) -> list[Answers]:
         """The answers, all that ask about a text being one example: it is read for some at once."""
         by_text: dict[str, list[int]] = {}
         for number, passage in enumerate(examples):
             by_text.setdefault(passage.text, []).append(number)
-        joined = [joined_questions([examples[n] for n in some]) for some in by_text.values()]
+        joined = [
+            replace(examples[some[0]], questions=questions_of(examples[n] for n in some))
+            for some in by_text.values()
+        ]
         found: dict[int, Answers] = {}
         for numbers, some in zip(by_text.values(), answers(joined), strict=True):
             rest = iter(some)
@@ -201,7 +175,7 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
     ) -> Iterator[tuple[int, Candidate]]:
         """The best span of each window for each question about it, whose number comes with it."""
         reading = reading_of(model.inputs, pieces, questions)
-        best = best_spans(scores_of(model.network, reading), self.config.network.longest_answer)
+        best = best_spans(model.network(*reading), self.config.network.longest_answer)
         begins = [piece.window.first for piece in pieces for _ in piece.asked]
         rows = zip(*(part.tolist() for part in best), strict=True)
         asked = chain.from_iterable(piece.asked for piece in pieces)
@@ -210,10 +184,10 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
 
     def score(self, examples: Sequence[Passage], guesses: Sequence[Answers]) -> AnswerScore:
         """Exact match and F1."""
-        questions = [question for passage in examples for question in passage.questions]
-        return score_answers(questions, [each.answer for answers in guesses for each in answers])
+        answers = [each.answer for answers in guesses for each in answers]
+        return score_answers(questions_of(examples), answers)
 
-    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+    def parse_input(self, item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
         """A question, and the text that it is about."""
         if isinstance(item, str) or not isinstance(item, Sequence) or len(item) != 2:
             raise InputError(f"{place}: is {short(item)}; write (question, text)")
@@ -226,7 +200,7 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
         words = words_of(asked, tokenizer, place)
         if not words:
             raise InputError(f"{place}: the question has no words; ask something")
-        return Given([replace(passage, questions=(Question(place, words),))], text)
+        return ParsedInput([replace(passage, questions=(Question(place, words),))], text)
 
     def _passage(self, text: str, tokenizer: Tokenizer, place: str) -> Passage:
         """A text that is asked about; most questions are about the same as the one before."""
@@ -234,11 +208,18 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
             self._last = tokenizer.name, read_passage(text, tokenizer, place)
         return replace(self._last[1], place=place)
 
-    def joined(self, given: Given, predictions: Sequence[Answers]) -> AnswerPrediction:
+    def merge_predictions(
+        self, parsed: ParsedInput, predictions: Sequence[Answers]
+    ) -> AnswerPrediction:
         """The one answer."""
-        del given
+        del parsed
         [[answer]] = predictions
         return answer
+
+
+def questions_of(passages: Iterable[Passage]) -> tuple[Question, ...]:
+    """Those about all texts, in their order."""
+    return tuple(question for passage in passages for question in passage.questions)
 
 
 def in_parts(passage: Passage) -> list[Passage]:
@@ -250,12 +231,6 @@ def in_parts(passage: Passage) -> list[Passage]:
     ]
 
 
-def joined_questions(passages: Sequence[Passage]) -> Passage:
-    """One text with the questions of all; they are about the same text."""
-    questions = tuple(chain.from_iterable(passage.questions for passage in passages))
-    return replace(passages[0], questions=questions)
-
-
 def training_windows(right: Iterable[int], others: Sequence[int]) -> list[int]:
     """The windows that hold an answer, and one of those without, where there is one."""
     holding = list(right)
@@ -264,47 +239,27 @@ def training_windows(right: Iterable[int], others: Sequence[int]) -> list[int]:
     return sorted(holding)
 
 
-def right_words(
-    pieces: Sequence[TextWindow], questions: Sequence[Question], mask: Tensor
-) -> tuple[Tensor, Tensor]:
+def right_words(pieces: Sequence[TextWindow], mask: Tensor) -> tuple[Tensor, Tensor]:
     """Where answers begin, and their last words: (rows, words) bool each."""
     starts, ends = torch.zeros_like(mask), torch.zeros_like(mask)
-    windows: dict[int, list[tuple[int, Window]]] = {}
-    rows = ((number, piece.window) for piece in pieces for number in piece.asked)
-    for row, (number, window) in enumerate(rows):
-        windows.setdefault(number, []).append((row, window))
-    for number, read in windows.items():
-        spans = right_spans(questions[number], [window for _, window in read])
-        for place, those in spans.items():
-            for first, end in those:
-                starts[read[place][0], first] = True
-                ends[read[place][0], end - 1] = True
+    for row, spans in enumerate(chain.from_iterable(piece.right for piece in pieces)):
+        for first, end in spans:
+            starts[row, first] = True
+            ends[row, end - 1] = True
     return starts, ends
 
 
-def scores_of(network: ReadingNetwork, reading: Reading) -> SpanScores:
-    """What a network makes of what it reads."""
-    return network(reading.windows, reading.questions, reading.window_rows, reading.asked_rows)
-
-
-def some_at_once(pieces: Iterable[TextWindow]) -> Iterator[list[TextWindow]]:
-    """Pieces in their order, as many at once as there is room for; at least one."""
-    some: list[TextWindow] = []
-    rows = widest = 0
-    for piece in pieces:
-        rows, widest = rows + len(piece.asked), max(widest, piece.width)
-        if some and rows * widest > WORDS_AT_ONCE:
-            yield some
-            some, rows, widest = [], len(piece.asked), piece.width
-        some.append(piece)
-    if some:
-        yield some
+def padded_words(pieces: Sequence[TextWindow]) -> int:
+    """Words that are read at once for some pieces, padding too."""
+    longest = max(piece.window.end - piece.window.first for piece in pieces)
+    return sum(len(piece.asked) for piece in pieces) * longest
 
 
 def answer_of(passage: Passage, candidates: Sequence[Candidate]) -> AnswerPrediction:
     """The best span of all windows of a text."""
     best = max(candidates, key=lambda candidate: candidate.score)
-    start, end = passage.between(*best.span)
+    first_word, end_word = best.span
+    start, end = passage.offsets[first_word][0], passage.offsets[end_word - 1][1]
     highest = max(candidate.total for candidate in candidates)
     total = math.fsum(math.exp(candidate.total - highest) for candidate in candidates)
     probability = math.exp(best.score - highest) / total

@@ -1,4 +1,4 @@
-"""The roles of words beside a predicate: a deep highway LSTM and a softmax.
+"""Role tagger: a deep highway LSTM and a softmax give the roles of words beside a predicate.
 
 Predicates of one sentence share what depends on its words alone: the product of their vectors with
 the first layer's weights, by far the largest, is computed once for all of them.
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from elmokit.config import check_number, check_size
 from elmokit.model.lstm_gradients import previous_outputs, steps_of, tanh_
 from elmokit.model.packing import Packing, pack
+from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.inputs import BatchVectors, Sizes
 from elmokit.tasks.recurrent import BidirectionalLSTM
 
@@ -37,12 +37,8 @@ class HighwayLSTM(nn.Module):
         dropout: Variational, of the outputs of every layer: on their way up, and to the next word.
     """
 
-    def __init__(self, size: int, *, hidden: int, layers: int, dropout: float = 0.0) -> None:
+    def __init__(self, size: int, *, hidden: int, layers: int, dropout: float) -> None:
         super().__init__()
-        check_size("size of the word vectors", size)
-        check_size("hidden", hidden)
-        check_size("layers", layers)
-        check_number("dropout", dropout, below=1.0)
         self.dropout = dropout
         self.output_size = hidden
         sizes = [size, *[hidden] * (layers - 1)]
@@ -51,32 +47,20 @@ class HighwayLSTM(nn.Module):
             HighwayLayer(each, hidden) for each in sizes
         )
 
-    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Read (sentences, words, size); give (sentences, words, hidden), zero on padding."""
-        packing = pack(mask.sum(1), mask.shape[1], mask.device)
-        words = vectors.flatten(0, 1).index_select(0, packing.forward)
-        outputs = self.read(self.layers[0].inputs(words), packing)
-        everywhere = outputs.new_zeros(mask.numel(), self.output_size)
-        everywhere = everywhere.index_copy(0, packing.forward, outputs)
-        return everywhere.view(*mask.shape, self.output_size)
+    def forward(self, inputs: Tensor, packing: Packing) -> Tensor:
+        """Give outputs (tokens, hidden), packed from the left as `inputs` (tokens, 6 * hidden) are.
 
-    def read(self, inputs: Tensor, packing: Packing) -> Tensor:
-        """Give outputs (tokens, hidden), packed from the left.
-
-        Args:
-            inputs: What the words add to the first layer's gates, and what its highway carries,
-                (tokens, 6 * hidden), packed from the left.
-            packing: Where each token stands.
+        These are what the words add to the first layer's gates, and what its highway carries.
         """
-        turn = turned_tokens(packing)
+        turn = reversed_tokens(packing)
         outputs = inputs
         for depth, layer in enumerate(self.layers):
             if depth:
-                inputs = layer.inputs(Turned.apply(outputs, turn))  # type: ignore[no-untyped-call]
+                inputs = layer.inputs(Reversed.apply(outputs, turn))  # type: ignore[no-untyped-call]
             outputs = layer(inputs, self._kept(inputs, packing), packing.step_sizes)
         if len(self.layers) % 2:
             return outputs
-        return Turned.apply(outputs, turn)  # type: ignore[no-untyped-call]
+        return Reversed.apply(outputs, turn)  # type: ignore[no-untyped-call]
 
     def _kept(self, inputs: Tensor, packing: Packing) -> Tensor | None:
         """What dropout multiplies each sentence's outputs by, (sentences, hidden); None for 1."""
@@ -93,11 +77,7 @@ class HighwayLayer(nn.Module):
         super().__init__()
         self.inputs = nn.Linear(size, (GATES + 1) * hidden)
         self.recurrent_weight = nn.Parameter(torch.empty(GATES * hidden, hidden))
-        self.initialise()
-
-    def initialise(self) -> None:
-        """Orthonormal for every gate, a bias of 1 to forget little."""
-        hidden = self.recurrent_weight.shape[1]
+        # Orthonormal for every gate, a bias of 1 to forget little.
         with torch.no_grad():
             for weight in (self.inputs.weight, self.recurrent_weight):
                 for of_gate in weight.chunk(len(weight) // hidden):
@@ -110,7 +90,7 @@ class HighwayLayer(nn.Module):
         return HighwayRecurrence.apply(inputs, self.recurrent_weight, kept, step_sizes)  # type: ignore[no-untyped-call]
 
 
-def turned_tokens(packing: Packing) -> Tensor:
+def reversed_tokens(packing: Packing) -> Tensor:
     """Which token of a batch that is packed from one end stands where from the other: (tokens,)."""
     places = packing.forward
     tokens = torch.arange(len(places), device=places.device)
@@ -118,7 +98,7 @@ def turned_tokens(packing: Packing) -> Tensor:
     return places.new_zeros(size).index_copy(0, places, tokens)[packing.backward]
 
 
-class Turned(torch.autograd.Function):
+class Reversed(torch.autograd.Function):
     """Sentences packed from one end, packed from the other; twice gives them as they were."""
 
     @staticmethod
@@ -129,19 +109,10 @@ class Turned(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_turned: Tensor) -> tuple[Tensor, None]:
-        """Turn back."""
+    def backward(ctx: Any, d_reversed: Tensor) -> tuple[Tensor, None]:
+        """Turn back: a plain selection, which is faster than the gradient of one."""
         (turn,) = ctx.saved_tensors
-        return d_turned.index_select(0, turn), None
-
-
-class SavedSteps(NamedTuple):
-    """What the gradient of a layer needs of its steps."""
-
-    gates: Tensor  # (tokens, 6 * hidden), open, and what the highway carries
-    cells: Tensor  # (tokens, hidden)
-    tanh_cells: Tensor  # (tokens, hidden)
-    outputs: Tensor  # (tokens, hidden)
+        return d_reversed.index_select(0, turn), None
 
 
 class HighwayRecurrence(torch.autograd.Function):
@@ -180,9 +151,8 @@ class HighwayRecurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
         """Walk the steps back; all that a step does not wait for is computed for all at once."""
-        recurrent_weight, kept, *saved = ctx.saved_tensors
+        recurrent_weight, kept, gates, cells, tanh_cells, outputs = ctx.saved_tensors
         hidden = recurrent_weight.shape[1]
-        layer = SavedSteps(*saved)
         steps = list(steps_of(ctx.step_sizes))
         zeros = d_outputs.new_zeros(ctx.step_sizes[0] if ctx.step_sizes else 0, hidden)
         dropped = (
@@ -191,9 +161,11 @@ class HighwayRecurrence(torch.autograd.Function):
             else torch.cat([kept[:0], *(kept[:size] for size in ctx.step_sizes)])
         )
         d_outputs = d_outputs.clone()
-        d_inputs, to_cell = slopes(layer, previous_outputs(zeros, layer.cells, steps), dropped)
+        d_inputs, to_cell = slopes(
+            gates, tanh_cells, previous_outputs(zeros, cells, steps), dropped
+        )
         d_gates = d_inputs.flatten(1)[:, : GATES * hidden]
-        forget = layer.gates.chunk(GATES + 1, dim=1)[FORGET]
+        forget = gates.chunk(GATES + 1, dim=1)[FORGET]
         d_output, d_cell = torch.zeros_like(zeros), torch.zeros_like(zeros)
         for step in reversed(steps):
             size = step.stop - step.start
@@ -204,19 +176,20 @@ class HighwayRecurrence(torch.autograd.Function):
             step_d_cell.mul_(forget[step])
             torch.mm(d_gates[step], recurrent_weight, out=d_output[:size])
         d_inputs[:, GATES] *= d_outputs
-        d_recurrent_weight = d_gates.t() @ previous_outputs(zeros, layer.outputs, steps)
+        d_recurrent_weight = d_gates.t() @ previous_outputs(zeros, outputs, steps)
         return d_inputs.flatten(1), d_recurrent_weight, None, None
 
 
-def slopes(layer: SavedSteps, old_cells: Tensor, dropped: Tensor | None) -> tuple[Tensor, Tensor]:
+def slopes(
+    gates: Tensor, tanh_cells: Tensor, old_cells: Tensor, dropped: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """What the gradients that come back to each token are multiplied by.
 
     That of its output, on the way to o, r and the highway; that of its cell, to i, f and j: all
     before their activations, (tokens, 6, hidden). And that of the output on the way to the cell,
     (tokens, hidden).
     """
-    o, r, i, f, j, carried = layer.gates.chunk(GATES + 1, dim=1)
-    tanh_cells = layer.tanh_cells
+    o, r, i, f, j, carried = gates.chunk(GATES + 1, dim=1)
     to_r = (o * tanh_cells - carried).mul_(r).mul_(1 - r)
     to_hidden, to_carried = r, 1 - r
     if dropped is not None:
@@ -250,23 +223,21 @@ class RoleTagger(nn.Module):
     ELMo at the output is joined to the outputs of the last LSTM layer. Beside it, a small LSTM
     finds the predicates.
 
-    Args:
-        sizes: Of the word vectors.
-        tags: How many.
-        hidden: Cells of a layer: 300 in the paper.
-        layers: Of the LSTM, which read from the left and from the right in turn: 8 in the paper.
-        dropout: Variational, of the outputs of all layers.
+    `config.hidden` is the cells of a layer: 300 in the paper. The `layers` of the LSTM, 8 in the
+    paper, read from the left and from the right in turn. Dropout is variational, of the outputs of
+    all layers.
     """
 
-    def __init__(
-        self, sizes: Sizes, tags: int, *, hidden: int, layers: int, dropout: float
-    ) -> None:
+    def __init__(self, sizes: Sizes, tags: int, config: NetworkConfig) -> None:
         super().__init__()
         self.indicator = nn.Embedding(2, INDICATOR_SIZE)
         self.context = HighwayLSTM(
-            sizes.at_input + INDICATOR_SIZE, hidden=hidden, layers=layers, dropout=dropout
+            sizes.at_input + INDICATOR_SIZE,
+            hidden=config.hidden,
+            layers=config.layers,
+            dropout=config.dropout,
         )
-        self.emission = nn.Linear(hidden + sizes.at_output, tags)
+        self.emission = nn.Linear(config.hidden + sizes.at_output, tags)
         nn.init.orthogonal_(self.emission.weight)
         nn.init.zeros_(self.emission.bias)
         self.finder = BidirectionalLSTM(sizes.at_input, hidden=FINDER_SIZE)
@@ -283,7 +254,7 @@ class RoleTagger(nn.Module):
         word = packing.forward - row * width
         places = rows[row] * width + word
         inputs = self._inputs(words.at_input, places, word == predicates.positions[row])
-        emissions = self._emissions(self.context.read(inputs, packing), words.at_output, places)
+        emissions = self._emissions(self.context(inputs, packing), words.at_output, places)
         everywhere = emissions.new_zeros(len(rows) * width, emissions.shape[1])
         everywhere = everywhere.index_copy(0, packing.forward, emissions)
         return everywhere.view(len(rows), width, emissions.shape[1])
@@ -291,10 +262,8 @@ class RoleTagger(nn.Module):
     def _inputs(self, vectors: Tensor, places: Tensor, marked: Tensor) -> Tensor:
         """What packed words add to the first layer's gates, (tokens, 6 * hidden).
 
-        Args:
-            vectors: Of the words, (sentences, words, size).
-            places: Which of these each token is, (tokens,).
-            marked: Whether it is the predicate, (tokens,).
+        `places` has which of the words (sentences, words) each token is, `marked` whether it is the
+        predicate.
         """
         first = self.context.layers[0].inputs
         weight, indicator_weight = first.weight.tensor_split([vectors.shape[2]], dim=1)
@@ -313,9 +282,9 @@ class RoleTagger(nn.Module):
         return functional.linear(contexts, weight) + functional.embedding(places, of_words)
 
     def find(self, words: BatchVectors) -> Tensor:
-        """The log odds of each word being a predicate, (sentences, words); -inf on padding."""
-        odds = self.is_predicate(self.finder(words.at_input, words.mask)).squeeze(-1)
-        return odds.masked_fill(~words.mask, -torch.inf)
+        """The logit of each word being a predicate, (sentences, words); -inf on padding."""
+        logits = self.is_predicate(self.finder(words.at_input, words.mask)).squeeze(-1)
+        return logits.masked_fill(~words.mask, -torch.inf)
 
 
 def role_loss(emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
@@ -323,6 +292,6 @@ def role_loss(emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
     return functional.cross_entropy(emissions[mask], tags[mask])
 
 
-def finder_loss(odds: Tensor, right: Tensor, mask: Tensor) -> Tensor:
+def finder_loss(logits: Tensor, right: Tensor, mask: Tensor) -> Tensor:
     """-log p of each word being a predicate or none, (sentences, words): the mean over words."""
-    return functional.binary_cross_entropy_with_logits(odds[mask], right[mask].to(odds.dtype))
+    return functional.binary_cross_entropy_with_logits(logits[mask], right[mask].to(logits.dtype))

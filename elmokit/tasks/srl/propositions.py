@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from elmokit.errors import InputError
 from elmokit.tasks.examples import Words
-from elmokit.tasks.tags import OUTSIDE, LabelledSpan, Tag
+from elmokit.tasks.tags import LabelledSpan
 from elmokit.text.characters import short
 
 VERB = "V"
@@ -64,35 +64,19 @@ class WithPredicates(NamedTuple):
 def in_parts(sentence: RoleSentence, most: int) -> list[RoleSentence]:
     """A sentence in parts with some of its propositions each, so that it is read in bounded memory.
 
-    Args:
-        sentence: The sentence.
-        most: Words of a part, counted once for each predicate; a part has one predicate at least.
+    A part has at most so many words, counted once for each predicate, or one predicate.
     """
     propositions = sentence.propositions or ()
     step = max(1, most // max(1, len(sentence.words)))
     if len(propositions) <= step:
         return [sentence]
-    parts = (propositions[start : start + step] for start in range(0, len(propositions), step))
-    return [_part(sentence, part) for part in parts]
-
-
-def _part(sentence: RoleSentence, propositions: tuple[Proposition, ...]) -> RoleSentence:
-    own = {each.predicate for each in propositions}
-    others = tuple(each for each in sentence.predicates if each not in own)
-    return replace(sentence, propositions=propositions, others=others)
-
-
-def tags_of(phrases: Sequence[LabelledSpan], words: int) -> tuple[str, ...]:
-    """The roles of so many words as BIO tags.
-
-    >>> tags_of([LabelledSpan("ARG0", 0, 2), LabelledSpan("V", 2, 3)], 4)
-    ('B-ARG0', 'I-ARG0', 'B-V', 'O')
-    """
-    tags = [OUTSIDE] * words
-    for role, start, end in phrases:
-        tags[start:end] = [str(Tag("I", role))] * (end - start)
-        tags[start] = str(Tag("B", role))
-    return tuple(tags)
+    parts = []
+    for start in range(0, len(propositions), step):
+        part = propositions[start : start + step]
+        own = {each.predicate for each in part}
+        others = tuple(each for each in sentence.predicates if each not in own)
+        parts.append(replace(sentence, propositions=part, others=others))
+    return parts
 
 
 def with_found(sentence: RoleSentence, probabilities: Sequence[float]) -> RoleSentence:

@@ -1,36 +1,40 @@
-"""What is found in a sentence or a text: predicates, and their arguments with their places."""
+"""Predictions and scores of semantic roles: predicates, and their arguments with their places."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from elmokit.errors import InputError
-from elmokit.tasks.examples import Offsets, Words, place_of_words
-from elmokit.tasks.scores import Counts, SpanScore
+from elmokit.tasks.examples import Offsets, Words
+from elmokit.tasks.scores import Counts, SpanScore, count_by_type
 from elmokit.tasks.srl.propositions import CONTINUED, VERB
 from elmokit.tasks.tags import LabelledSpan, spans
+from elmokit.tasks.task import ParsedInput, Prediction
+
+WordSpan = tuple[int, int]
+"""The first word of a phrase, and the one after its last."""
 
 
-class TaggedWords(NamedTuple):
-    """The tags of a sentence beside one predicate."""
+class TaggedPredicate(NamedTuple):
+    """A predicate and the BIO tags of its sentence beside it."""
 
-    names: tuple[str, ...]
-    log_probabilities: tuple[float, ...]  # one for each word
+    word: int  # its number in the sentence
+    probability: float | None  # None where it was given
+    tags: tuple[str, ...]
+    log_probabilities: tuple[float, ...]  # of each tag
 
 
 class FoundArgument(NamedTuple):
-    """A phrase and its role."""
+    """A phrase and its role: the fields of a `TextSpan` are between these and its probability."""
 
     role: str
-    text: str  # as it stands in the raw text; without one, its words with spaces between them
-    first_word: int  # its words are words[first_word:end_word]
+    text: str
+    first_word: int
     end_word: int
-    start: int | None  # text[start:end] of the raw text; None where words were given
+    start: int | None
     end: int | None
     probability: float  # of the tags of all its words
 
@@ -49,23 +53,9 @@ class FoundPredicate(NamedTuple):
         """As plain values for JSON."""
         return self._asdict() | {"arguments": [each._asdict() for each in self.arguments]}
 
-    def moved(self, by: int) -> FoundPredicate:
-        """The same where so many words stand before."""
-        arguments = (
-            each._replace(first_word=each.first_word + by, end_word=each.end_word + by)
-            for each in self.arguments
-        )
-        return self._replace(word=self.word + by, arguments=tuple(arguments))
-
-    def within(self, text: str, offsets: Sequence[Offsets]) -> FoundPredicate:
-        """The same with all places in a raw text, of which `offsets` has those of all words."""
-        start, end = offsets[self.word]
-        arguments = tuple(_within(each, text, offsets) for each in self.arguments)
-        return self._replace(text=text[start:end], start=start, end=end, arguments=arguments)
-
 
 @dataclass(frozen=True, slots=True)
-class RolePrediction:
+class RolePrediction(Prediction):
     """The predicates of a sentence or a text, in their order."""
 
     words: Words
@@ -109,62 +99,28 @@ class RolePrediction:
         return " ".join(words[begin:stop])
 
 
-def joined_sentences(sentences: Sequence[RolePrediction]) -> RolePrediction:
-    """The predictions of sentences that follow one another, in one."""
-    words: list[str] = []
-    predicates: list[FoundPredicate] = []
-    starts: list[int] = []
-    for sentence in sentences:
-        starts.append(len(words))
-        predicates += [each.moved(len(words)) for each in sentence.predicates]
-        words += sentence.words
-    return RolePrediction(tuple(words), tuple(predicates), sentences=tuple(starts) or (0,))
-
-
-def within_text(
-    prediction: RolePrediction, text: str, offsets: tuple[Offsets, ...]
-) -> RolePrediction:
-    """The same with all places in the raw text."""
-    predicates = tuple(each.within(text, offsets) for each in prediction.predicates)
-    return replace(prediction, predicates=predicates, offsets=offsets)
-
-
 def found_predicate(
-    words: Words, number: int, tagged: TaggedWords, probability: float | None
+    parsed: ParsedInput, words: Words, begin: int, tagged: TaggedPredicate
 ) -> FoundPredicate:
-    """A predicate with the arguments that tags stand for, without places in a text."""
+    """A predicate of the sentence that begins at the word `begin`, with its arguments."""
     arguments = tuple(
-        found_argument(words, span, tagged)
-        for span in spans(tagged.names)
-        if span.type not in (VERB, CONTINUED + VERB)
+        FoundArgument(
+            role,
+            *parsed.locate(words, begin + first, begin + end),
+            probability=math.exp(math.fsum(tagged.log_probabilities[first:end])),
+        )
+        for role, first, end in spans(tagged.tags)
+        if role not in (VERB, CONTINUED + VERB)
     )
-    return FoundPredicate(words[number], number, None, None, probability, arguments)
-
-
-def found_argument(words: Words, span: LabelledSpan, tagged: TaggedWords) -> FoundArgument:
-    """An argument, without its place in a text."""
-    role, start, end = span
-    probability = math.exp(math.fsum(tagged.log_probabilities[start:end]))
-    return FoundArgument(role, " ".join(words[start:end]), start, end, None, None, probability)
-
-
-def _within(argument: FoundArgument, text: str, offsets: Sequence[Offsets]) -> FoundArgument:
-    start, end = place_of_words(offsets, argument.first_word, argument.end_word)
-    return argument._replace(text=text[start:end], start=start, end=end)
-
-
-class Argument(NamedTuple):
-    """An argument: its role, and where each of its phrases begins and ends."""
-
-    role: str
-    phrases: tuple[tuple[int, int], ...]
+    number = begin + tagged.word
+    text, _, _, start, end = parsed.locate(words, number, number + 1)
+    return FoundPredicate(text, number, start, end, tagged.probability, arguments)
 
 
 @dataclass(frozen=True)
-class RoleScore:
-    """How many arguments were found whole and with the right role."""
+class RoleScore(SpanScore):
+    """How many arguments were found complete and with the right role; by role, `by_type`."""
 
-    arguments: SpanScore
     propositions: int
     """How many predicates there are."""
     perfect: int
@@ -172,26 +128,17 @@ class RoleScore:
     predicates: Counts
     """How many predicates were found. Arguments are scored beside the right ones, found or not."""
 
-    @property
-    def main(self) -> float:
-        """F1 over the arguments of all roles together."""
-        return self.arguments.main
-
     def describe(self) -> str:
         """One line."""
         share = self.perfect / self.propositions if self.propositions else 0.0
         return (
-            f"{self.arguments.describe()}; {share:.2%} of {self.propositions:,} predicates without "
+            f"{super().describe()}; {share:.2%} of {self.propositions:,} predicates without "
             f"a mistake; predicates found with F1 {self.predicates.f1:.2%}"
         )
 
-    def table(self) -> str:
-        """A row of precision, recall and F1 for each role, and one for all."""
-        return self.arguments.table()
-
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return self.arguments.to_dict() | {
+        return super().to_dict() | {
             "propositions": self.propositions,
             "perfect": self.perfect,
             "predicates": self.predicates.to_dict(),
@@ -203,54 +150,28 @@ def score_roles(
     predicted: Sequence[Sequence[LabelledSpan]],
     predicates: Counts,
 ) -> RoleScore:
-    """Compare the phrases beside each predicate with what was predicted.
-
-    Args:
-        expected: The right phrases, for each predicate.
-        predicted: Those that were predicted for the same predicates.
-        predicates: How many of these were found.
-    """
-    if not expected:
-        raise InputError("there are no predicates to score; give at least one")
-    there, found, right = Counter[str](), Counter[str](), Counter[str]()
-    perfect = 0
-    for expected_phrases, predicted_phrases in zip(expected, predicted, strict=True):
-        expected_arguments = counted_arguments(expected_phrases)
-        predicted_arguments = counted_arguments(predicted_phrases)
-        there.update(each.role for each in expected_arguments)
-        found.update(each.role for each in predicted_arguments)
-        right.update(each.role for each in expected_arguments & predicted_arguments)
-        perfect += expected_arguments == predicted_arguments
-    roles = sorted(there | found)
-    by_role = {role: Counts(right[role], found[role], there[role]) for role in roles}
-    return RoleScore(SpanScore(by_role), len(expected), perfect, predicates)
+    """Compare the phrases beside each predicate with what was predicted for the same ones."""
+    pairs = [
+        (counted_arguments(right), counted_arguments(found))
+        for right, found in zip(expected, predicted, strict=True)
+    ]
+    perfect = sum(right == found for right, found in pairs)
+    return RoleScore(count_by_type(pairs), len(pairs), perfect, predicates)
 
 
-def counted_arguments(phrases: Iterable[LabelledSpan]) -> set[Argument]:
-    """The arguments that count, of phrases that do not overlap.
+def counted_arguments(phrases: Iterable[LabelledSpan]) -> set[tuple[str, tuple[WordSpan, ...]]]:
+    """The arguments that count, of phrases that do not overlap: roles, and where the phrases are.
 
     >>> phrases = ("ARG1", 0, 2), ("V", 2, 3), ("C-ARG1", 3, 6)
     >>> counted_arguments(LabelledSpan(*phrase) for phrase in phrases)
-    {Argument(role='ARG1', phrases=((0, 2), (3, 6)))}
+    {('ARG1', ((0, 2), (3, 6)))}
     """
-    found: list[Argument] = []
-    last: dict[str, int] = {}
+    found: list[tuple[str, list[WordSpan]]] = []
+    last: dict[str, list[WordSpan]] = {}
     for role, start, end in sorted(phrases, key=lambda phrase: phrase.start):
         base = role.removeprefix(CONTINUED)
-        if base != role and base in last:
-            before = found[last[base]]
-            found[last[base]] = Argument(base, (*before.phrases, (start, end)))
-        else:
-            last[base] = len(found)
-            found.append(Argument(base, ((start, end),)))
-    return {argument for argument in found if argument.role != VERB}
-
-
-def found_predicates(expected: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> Counts:
-    """How many of the predicates of each sentence were found."""
-    pairs = [(set(right), set(guess)) for right, guess in zip(expected, found, strict=True)]
-    return Counts(
-        correct=sum(len(right & guess) for right, guess in pairs),
-        predicted=sum(len(guess) for _, guess in pairs),
-        expected=sum(len(right) for right, _ in pairs),
-    )
+        if base == role or base not in last:
+            last[base] = []
+            found.append((base, last[base]))
+        last[base].append((start, end))
+    return {(role, tuple(places)) for role, places in found if role != VERB}

@@ -1,23 +1,19 @@
-"""The task of semantic roles: who does what to whom, for each predicate of a sentence."""
+"""Semantic role labelling (SRL): who does what to whom, for each predicate of a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import chain, islice
-from pathlib import Path
+from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from elmokit.errors import InputError
-from elmokit.tasks.config import FilesConfig
 from elmokit.tasks.examples import Labels
-from elmokit.tasks.files.conll import PropsFormat, read_props
-from elmokit.tasks.files.examples import fixed_format_of
 from elmokit.tasks.inputs import BatchVectors, Sizes
-from elmokit.tasks.networks.crf import best_bio_tags
-from elmokit.tasks.scores import Accuracy, score_words
+from elmokit.tasks.networks.crf import BioChain, viterbi
+from elmokit.tasks.scores import Accuracy, Counts, score_words
 from elmokit.tasks.srl.network import Predicates, RoleTagger, finder_loss, role_loss
 from elmokit.tasks.srl.propositions import (
     VERB,
@@ -25,22 +21,18 @@ from elmokit.tasks.srl.propositions import (
     RoleSentence,
     WithPredicates,
     in_parts,
-    tags_of,
     with_found,
     with_given,
 )
 from elmokit.tasks.srl.results import (
     RolePrediction,
     RoleScore,
-    TaggedWords,
+    TaggedPredicate,
     found_predicate,
-    found_predicates,
-    joined_sentences,
     score_roles,
-    within_text,
 )
-from elmokit.tasks.tags import OUTSIDE, entity_tag, scheme_tags, spans
-from elmokit.tasks.task import Given, Task, TaskModel, words_of
+from elmokit.tasks.tags import OUTSIDE, scheme_tags, spans, types_of, write_tags
+from elmokit.tasks.task import ParsedInput, Task, TaskModel, sentences_of
 from elmokit.text.tokenizer import Tokenizer
 
 WORDS_AT_ONCE = 8192
@@ -63,15 +55,6 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
     kind = "srl"
 
     @classmethod
-    def read(cls, path: str | Path, files: FilesConfig, tokenizer: Tokenizer) -> list[RoleSentence]:
-        """The sentences of a PropBank file, or of one of CoNLL-2012."""
-        del tokenizer
-        format: PropsFormat = (
-            "propbank" if fixed_format_of(cls.kind, path, files) == "propbank" else "conll2012"
-        )
-        return read_props(path, format, encoding=files.encoding)
-
-    @classmethod
     def labels_of(cls, examples: Sequence[RoleSentence]) -> Labels:
         """The BIO tags of all roles that occur."""
         roles = {phrase.type for each in propositions_of(examples) for phrase in each.phrases}
@@ -84,9 +67,6 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
 
     def prepare(self, examples: Sequence[RoleSentence]) -> list[RoleSentence]:
         """The same, with at least one predicate. An unknown role is one that is never found."""
-        for example in examples:
-            if example.propositions is None:
-                raise InputError(f"{example.place}: has no roles; give a file of semantic roles")
         if not any(example.propositions for example in examples):
             where = f"{examples[0].place} and after: " if examples else ""
             raise InputError(f"{where}no word is a predicate; give a file that has some")
@@ -99,14 +79,7 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
 
     def make_network(self, sizes: Sizes) -> RoleTagger:
         """A deep alternating highway LSTM, and a small one that finds predicates."""
-        network = self.config.network
-        return RoleTagger(
-            sizes,
-            len(self.labels),
-            hidden=network.hidden,
-            layers=network.layers,
-            dropout=network.dropout,
-        )
+        return RoleTagger(sizes, len(self.labels), self.config.network)
 
     def loss(self, model: TaskModel[RoleTagger], examples: Sequence[RoleSentence]) -> Tensor:
         """-log p of tags, the mean over words; and of which words are predicates, likewise."""
@@ -123,7 +96,7 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
     def _right_tags(self, examples: Sequence[RoleSentence], mask: Tensor) -> Tensor:
         """The numbers of the tags of each word beside each predicate, (predicates, words)."""
         rows = [
-            self.labels.numbers(tags_of(each.phrases, len(example.words)), example.place)
+            self.labels.numbers(write_tags(each.phrases, len(example.words), "BIO"), example.place)
             for example in examples
             for each in example.propositions or ()
         ]
@@ -136,97 +109,92 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
     ) -> list[RoleGuess]:
         """The predicates that are found, and the best tags beside those that are given."""
         words = model.inputs([example.words for example in examples])
-        odds = model.network.find(words)
-        tagged = self._tagged(model, words, predicates_of(examples, odds.device))
+        found = model.network.find(words) > 0
+        tagged = self._tagged(model, words, predicates_of(examples, found.device))
         return [
             RoleGuess(
                 tuple(row.nonzero().squeeze(1).tolist()),
-                tuple(each.names for each in islice(tagged, len(example.propositions or ()))),
+                tuple(tags for tags, _ in islice(tagged, len(example.propositions or ()))),
             )
-            for example, row in zip(examples, odds > 0, strict=True)
+            for example, row in zip(examples, found, strict=True)
         ]
 
     def predict(
         self, model: TaskModel[RoleTagger], examples: Sequence[RoleSentence]
-    ) -> list[RolePrediction]:
-        """The predicates of each sentence, given or found, with their arguments."""
+    ) -> list[list[TaggedPredicate]]:
+        """The predicates of each sentence, given or found, and the tags beside each."""
         words = model.inputs([example.words for example in examples])
         probabilities = model.network.find(words).cpu().double().sigmoid().tolist()
-        asked = [
-            with_found(example, row) for example, row in zip(examples, probabilities, strict=True)
-        ]
+        asked = list(map(with_found, examples, probabilities))
         tagged = self._tagged(model, words, predicates_of(asked, words.mask.device))
         return [
-            RolePrediction(
-                example.words,
-                tuple(
-                    found_predicate(
-                        example.words,
-                        each.predicate,
-                        next(tagged),
-                        row[each.predicate] if given.propositions is None else None,
-                    )
-                    for each in example.propositions or ()
-                ),
-            )
-            for example, given, row in zip(asked, examples, probabilities, strict=True)
+            [
+                TaggedPredicate(at, None if given.propositions is not None else row[at], *tags)
+                for at, tags in zip(sentence.predicates, tagged, strict=False)
+            ]
+            for sentence, given, row in zip(asked, examples, probabilities, strict=True)
         ]
 
     def _tagged(
         self, model: TaskModel[RoleTagger], words: BatchVectors, predicates: Predicates
-    ) -> Iterator[TaggedWords]:
-        """The best legal tags beside each predicate, some predicates at once."""
+    ) -> Iterator[tuple[tuple[str, ...], tuple[float, ...]]]:
+        """The best legal tags beside each predicate, and log p of each; some at once."""
         step = max(1, WORDS_AT_ONCE // max(1, words.mask.shape[1]))
         for start in range(0, len(predicates.sentences), step):
             some = Predicates(*(part[start : start + step] for part in predicates))
             read, among_them = with_their_sentences(words, some)
             scores = model.network(read, among_them).log_softmax(-1)
-            found = best_bio_tags(scores, words.mask[some.sentences])
+            found = viterbi(scores, words.mask[some.sentences], BioChain.like(scores))
             for row, numbers in zip(scores, found, strict=True):
                 chosen = row[torch.arange(len(numbers)), numbers].tolist()
-                names = tuple(self.labels.names[number] for number in numbers)
-                yield TaggedWords(names, tuple(chosen))
+                yield tuple(self.labels.names[number] for number in numbers), tuple(chosen)
 
     def score(self, examples: Sequence[RoleSentence], guesses: Sequence[RoleGuess]) -> RoleScore:
         """F1 of arguments, as the CoNLL evaluation counts."""
         return score_roles(
             [each.phrases for each in propositions_of(examples)],
             [spans(tags) for guess in guesses for tags in guess.tags],
-            found_predicates(
-                [example.predicates for example in examples],
-                [guess.predicates for guess in guesses],
+            Counts.of_sets(
+                (set(example.predicates), set(guess.predicates))
+                for example, guess in zip(examples, guesses, strict=True)
             ),
         )
 
     def confusion(self, examples: Sequence[RoleSentence], guesses: Sequence[RoleGuess]) -> Accuracy:
         """What the roles of words were taken for."""
         expected = [
-            roles_of(tags_of(each.phrases, len(example.words)))
+            types_of(write_tags(each.phrases, len(example.words), "BIO"))
             for example in examples
             for each in example.propositions or ()
         ]
-        predicted = [roles_of(tags) for guess in guesses for tags in guess.tags]
+        predicted = [types_of(tags) for guess in guesses for tags in guess.tags]
         names = {VERB, *chain.from_iterable(expected), *chain.from_iterable(predicted)}
         labels = Labels((OUTSIDE, *sorted(names - {OUTSIDE})))
         return score_words(labels, expected, predicted)
 
-    def given(self, item: Any, tokenizer: Tokenizer, place: str) -> Given:
+    def parse_input(self, item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
         """A text, or the words of one sentence; its predicates may be given with it."""
         asked = item.text if isinstance(item, WithPredicates) else item
-        tokens = tokenizer.sentences(asked) if isinstance(asked, str) else []
-        sentences = [tuple(token.text for token in some) for some in tokens]
-        if not isinstance(asked, str):
-            sentences = [words_of(asked, tokenizer, place)]
-        examples = [RoleSentence(words, None, place) for words in sentences if words]
+        parsed = sentences_of(asked, tokenizer, place)
+        examples = [RoleSentence(words, None, place) for words in parsed.examples]
         if isinstance(item, WithPredicates):
             examples = with_given(examples, item.predicates, place)
-        offsets = ((token.start, token.end) for some in tokens for token in some)
-        return Given(examples, asked if isinstance(asked, str) else None, tuple(offsets))
+        return parsed._replace(examples=examples)
 
-    def joined(self, given: Given, predictions: Sequence[RolePrediction]) -> RolePrediction:
+    def merge_predictions(
+        self, parsed: ParsedInput, predictions: Sequence[Sequence[TaggedPredicate]]
+    ) -> RolePrediction:
         """The sentences of a text in one."""
-        whole = joined_sentences(predictions)
-        return whole if given.text is None else within_text(whole, given.text, given.offsets)
+        sentences = [example.words for example in parsed.examples]
+        words = tuple(chain.from_iterable(sentences))
+        starts = list(accumulate(map(len, sentences), initial=0))
+        predicates = tuple(
+            found_predicate(parsed, words, begin, each)
+            for begin, some in zip(starts, predictions, strict=False)
+            for each in some
+        )
+        offsets = None if parsed.text is None else parsed.offsets
+        return RolePrediction(words, predicates, offsets, tuple(starts[:-1]) or (0,))
 
 
 def propositions_of(examples: Sequence[RoleSentence]) -> list[Proposition]:
@@ -261,9 +229,3 @@ def right_predicates(examples: Sequence[RoleSentence], mask: Tensor) -> Tensor:
     for row, example in zip(right, examples, strict=True):
         row[list(example.predicates)] = True
     return right.to(mask.device)
-
-
-def roles_of(tags: Sequence[str]) -> tuple[str, ...]:
-    """The role of each word, whatever its place in the phrase."""
-    parts = map(entity_tag, tags)
-    return tuple(part.type or OUTSIDE if part is not None else OUTSIDE for part in parts)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from closeness import assert_close
-from small_indexes import (
+from analysis.neighbours.small_indexes import (
     EVERY_LAYER,
     built,
     rows_expected,
@@ -14,12 +14,13 @@ from small_indexes import (
     vectors_of,
     write_corpus,
 )
+from closeness import assert_close
+from helpers import Heard, error_of, write
 from small_models import small_embedder
 
 from elmokit.analysis.neighbours.build import Build, IndexSettings, build_index, check_target
-from elmokit.analysis.neighbours.store import OccurrenceStore, read_description
+from elmokit.analysis.neighbours.store import OccurrenceStore, read_description, table_errors
 from elmokit.bulk import pipeline
-from elmokit.bulk.compute import BulkProgress
 from elmokit.bulk.inputs import open_input
 from elmokit.errors import DiskError, ElmoWarning, FormatError, InputError, StoppedError
 from elmokit.io.text_files import TextSettings
@@ -89,14 +90,12 @@ def test_a_sentence_that_is_repeated_is_kept_once(tmp_path):
     assert summary.duplicates == 22
 
 
-def test_only_the_words_of_a_list_are_kept_in_capitals_or_not(tmp_path):
+def test_only_some_words_are_kept_on_demand_in_capitals_or_not(tmp_path):
     built(tmp_path, LINES, IndexSettings(words=frozenset({"BANK", "crane"})))
     expected = [row for row in rows_expected(LINES) if row.form in ("bank", "crane")]
     assert rows_of(tmp_path / "index") == expected
-
-
-def test_punctuation_is_left_out_on_demand(tmp_path):
-    built(tmp_path, [["Yes", ",", "sir", "!"], ["...", "--"]], IndexSettings(skip_punctuation=True))
+    write_corpus(tmp_path / "corpus.txt", [["Yes", ",", "sir", "!"], ["...", "--"]])
+    built(tmp_path, [], IndexSettings(skip_punctuation=True), force=True)
     assert [row.word for row in rows_of(tmp_path / "index")] == ["Yes", "sir"]
 
 
@@ -156,19 +155,18 @@ def test_a_kill_after_the_index_got_its_name_leaves_nothing_to_do(tmp_path, monk
 
 def test_only_the_parts_that_are_missing_are_computed_again(tmp_path, monkeypatch):
     killed_at(monkeypatch, tmp_path, Build, "record", 4, True)
-    reports: list[BulkProgress] = []
-    built(tmp_path, LINES, resume=True, report=reports.append)
-    assert reports[-1].words == sum(map(len, LINES))
-    assert 0 < reports[-1].words_here < reports[-1].words
+    heard = Heard()
+    built(tmp_path, LINES, resume=True, observer=heard)
+    assert heard.measured[-1]["words"] == sum(map(len, LINES))
+    (before, size), *_ = heard.stages["indexing"]
+    assert size is not None
+    assert 0 < before < size
 
 
-def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch):
-    def interrupt(self, part):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Build, "record", interrupt)
-    with pytest.raises(StoppedError, match=r"index.parts; to resume, run the same .* --resume"):
-        built(tmp_path, LINES)
+def test_an_interrupt_says_how_to_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr(Build, "record", Mock(side_effect=KeyboardInterrupt))
+    error = error_of(built, tmp_path, LINES, kind=StoppedError)
+    assert f"{tmp_path / 'index.parts'}; to resume, run the same command with --resume" in error
 
 
 def test_an_unfinished_run_is_not_touched_without_being_asked(tmp_path, monkeypatch):
@@ -207,12 +205,10 @@ def test_the_same_run_on_a_whole_index_has_nothing_to_do(tmp_path):
     assert rows_of(tmp_path / "index") == rows_expected(LINES[:3])
 
 
-def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
-    (tmp_path / "index").mkdir()
-    (tmp_path / "index" / "letters.txt").write_text("dear")
-    with pytest.raises(InputError, match="is not an index"):
-        built(tmp_path, LINES, force=True)
-    assert (tmp_path / "index" / "letters.txt").read_text() == "dear"
+def test_a_folder_that_is_not_an_index_is_never_replaced(tmp_path):
+    letters = write(tmp_path / "index" / "letters.txt", "dear")
+    error_of(built, tmp_path, LINES, force=True, kind=InputError, after=tmp_path / "index: ")
+    assert letters.read_text() == "dear"
 
 
 def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
@@ -223,15 +219,11 @@ def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "index").exists()
 
 
-def test_a_state_that_a_question_has_not_is_refused(tmp_path):
-    with pytest.raises(InputError, match="state 'carry'"):
-        built(tmp_path, LINES, embedder=small_embedder(state="carry"))
-
-
 @pytest.mark.parametrize("layers", ["3", "first", "1,,2", ""])
-def test_layers_that_the_model_has_not_are_refused(tmp_path, layers):
-    with pytest.raises(InputError, match="use all, or some of top, 0, 1, 2, average"):
-        built(tmp_path, LINES, IndexSettings(layers=layers))
+def test_layers_that_the_model_has_not_and_a_state_of_its_own_are_an_error(tmp_path, layers):
+    error_of(built, tmp_path, LINES, IndexSettings(layers=layers), kind=InputError, after="layers")
+    carried = small_embedder(state="carry")
+    error_of(built, tmp_path, LINES, embedder=carried, kind=InputError, after="in state 'carry'")
 
 
 def test_an_index_says_what_it_was_made_of(tmp_path):
@@ -245,12 +237,10 @@ def test_an_index_says_what_it_was_made_of(tmp_path):
 
 
 def test_a_full_disk_is_one_line_that_says_how_to_go_on(tmp_path, monkeypatch):
-    import elmokit.analysis.neighbours.store as store
+    def full(self, first, kept, occurrences):
+        with table_errors(self.location):
+            raise OSError("No space left on device (os error 28)\n  at src/write.rs")
 
-    def full(first, kept):
-        raise OSError("LanceError(IO): No space left on device (os error 28)\n  at src/write.rs")
-
-    monkeypatch.setattr(store, "sentence_rows", full)
-    with pytest.raises(DiskError, match=r"No space left.*free some space.*--resume") as raised:
+    monkeypatch.setattr(OccurrenceStore, "add", full)
+    with pytest.raises(DiskError, match=r"No space left.*free some space.*--resume"):
         built(tmp_path, LINES)
-    assert "\n" not in str(raised.value)

@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from elmo_process import start
-from small_indexes import rows_expected, rows_of, sentences, write_corpus
-from small_models import small_embedder
+from analysis.neighbours.small_indexes import rows_expected, rows_of, sentences, write_corpus
+from bulk.elmo_process import start
+from small_models import write_small_model
 
-from elmokit.formats.native import SavedModel, write_model
 from elmokit.io.files import read_object
 from elmokit.jobs.run_folder import RunFolder
 
@@ -53,11 +52,9 @@ def finishing(index: Path) -> bool:
 def test_kills_lose_and_double_no_occurrence(tmp_path):
     lines = sentences(SENTENCES)
     lines = [*lines, *random.Random(1).choices(lines, k=300)]
-    embedder = small_embedder()
-    model = tmp_path / "model"
-    write_model(model, SavedModel(embedder.config, embedder.bilm.state_dict(), "whitespace"))
+    model = write_small_model(tmp_path / "model", "whitespace")
     corpus, index = write_corpus(tmp_path / "corpus.txt", lines), tmp_path / "index"
-    command = ["neighbours", "build", str(corpus), "--model", str(model), "-o", str(index)]
+    command = ["neighbours", "build", str(corpus), "--model", model, "-o", str(index)]
     command += ["--resume", "--quiet"]
     draw = random.Random(3)
     kills = 0

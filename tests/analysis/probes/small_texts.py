@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
+
+from helpers import write
+
+from elmokit.analysis.probes.files import SenseOccurrence, SenseSentence
+
+
+def no_step() -> None:
+    """Nobody counts."""
+
 
 SEMCOR = """\
 # sent_id = a.1
@@ -53,13 +61,6 @@ def row(numbered: tuple[int, str]) -> str:
     return "\t".join([str(number), word, "_", tag, f"X{tag}", *"_____"]) + "\n"
 
 
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(exist_ok=True, parents=True)
-    contents = text.encode()
-    path.write_bytes(gzip.compress(contents) if path.suffix == ".gz" else contents)
-    return path
-
-
 def write_senses(folder: Path) -> None:
     """Everything that `elmo probe wsd` reads, with two test sets."""
     write(folder / "semcor.tsv.gz", SEMCOR)
@@ -81,3 +82,9 @@ def minimal_pair(
     values = {"sentence_good": good, "sentence_bad": bad, "field": field}
     values |= {"linguistics_term": phenomenon, "UID": paradigm}
     return json.dumps(values | more) + "\n"
+
+
+def sense_sentence(text: str, *senses: str, lemma: str = "x%1") -> SenseSentence:
+    """A sentence whose last word has senses."""
+    words = tuple(text.split())
+    return SenseSentence(words, (SenseOccurrence(len(words) - 1, len(words), lemma, senses),))

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from analysis.probes.small_texts import conllu, write
+from analysis.probes.small_texts import no_step
 from closeness import assert_agree
+from helpers import Heard
 from small_models import small_embedder
 from static.small_vectors import small_vectors
 
@@ -12,9 +13,8 @@ from elmokit.analysis.probes.probes import (
     BASELINE,
     TaggedText,
     baseline_scores,
-    embed_text,
+    embed_words,
     probe_parts_of_speech,
-    read_tagged_text,
 )
 
 
@@ -28,9 +28,8 @@ TEXT = TaggedText(SENTENCES, SENTENCES[:50], SENTENCES[:100])
 
 
 def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
-    static = small_vectors()
-    embedded = embed_text([static, small_embedder()], TEXT)
-    report = probe_parts_of_speech(TEXT, embedded)
+    told = Heard()
+    report = probe_parts_of_speech([small_vectors(), small_embedder()], TEXT, told)
     assert list(report.scores) == [
         BASELINE, "static vectors (static)", "layer 0 (static)", "layer 1", "layer 2 (top)",
         "average",
@@ -42,17 +41,17 @@ def test_a_tag_that_context_decides_is_known_to_the_contextual_layers_only():
     assert tests[1] == pytest.approx(0.25, abs=0.01)
     assert report.layers == ("layer 0 (static)", "layer 1", "layer 2 (top)")
     assert report.counts == {"words": (100, 200)}
+    assert told.stages == {
+        "embedding": [(done, 1100) for done in (0, 1000, 1100)],
+        "classifiers": [(done, 15) for done in range(16)],
+    }
 
 
-def test_words_are_embedded_once_and_in_their_order():
+def test_words_are_embedded_in_their_order():
     embedder = small_embedder()
-    told = []
-    (embedded,) = embed_text([embedder], TEXT, lambda *one: told.append(one))
-    layers = embedder.embed_layers([one.words for one in TEXT.dev])
-    expected = np.concatenate(layers, axis=1)
-    assert_agree(embedded.parts["dev"], expected)
-    assert embedded.parts["test"].dtype == np.float16
-    assert told == [(550, 550)]
+    found = embed_words(embedder, TEXT.dev, no_step)
+    assert_agree(found, np.concatenate(embedder.embed_layers([one.words for one in TEXT.dev]), 1))
+    assert found.dtype == np.float16
 
 
 def test_a_new_word_has_the_most_frequent_tag_of_all():
@@ -65,12 +64,5 @@ def test_a_new_word_has_the_most_frequent_tag_of_all():
 def test_a_tag_that_was_not_learnt_is_wrong():
     train = [TaggedWords(("a",), ("X",)), TaggedWords(("b",), ("Y",))] * 20
     text = TaggedText(train, train, [TaggedWords(("a", "b"), ("X", "NEW"))])
-    report = probe_parts_of_speech(text, embed_text([small_embedder()], text))
+    report = probe_parts_of_speech([small_embedder()], text)
     assert report.scores["layer 0 (static)"] == (1.0, 0.5)
-
-
-def test_fewer_sentences_are_for_training_only(tmp_path):
-    path = write(tmp_path / "a.conllu", conllu("a/X b/Y", "c/Z"))
-    text = read_tagged_text(path, path, path, sentences=1)
-    assert [len(text.train), len(text.dev), len(text.test)] == [1, 2, 2]
-    assert text.tags == ["X", "Y"]

@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from helpers import Heard
 
-from elmokit.analysis.probes.report import ProbeReport, Stages, draw_reports
+from elmokit.analysis.probes.report import ProbeReport, counted_stage, draw_reports
 from elmokit.errors import InputError
 
 REPORT = ProbeReport(
@@ -31,16 +32,9 @@ def test_the_table_has_a_line_for_each_row_and_the_counts_below():
     assert len({len(line) for line in (header, *lines)}) == 1
 
 
-def test_remarks_stand_behind_their_rows():
-    report = ProbeReport("p", "m", ("c",), {"set": (0.5,)}, remarks={"set": "30 pairs"})
+def test_notes_stand_behind_their_rows():
+    report = ProbeReport("p", "m", ("c",), {"set": (0.5,)}, notes={"set": "30 pairs"})
     assert report.table().splitlines()[1].endswith("50.0   30 pairs")
-    assert report.markdown().splitlines()[2] == "| set | 50.0 | 30 pairs |"
-
-
-def test_markdown_has_as_many_cells_in_every_line():
-    lines = REPORT.markdown().splitlines()
-    assert lines[0] == "| word sense: F1 x 100 | semeval2007 | ALL |"
-    assert {line.count("|") for line in lines} == {4}
 
 
 def test_json_has_shares_by_row_and_column():
@@ -57,18 +51,13 @@ def test_a_picture_has_a_panel_for_each_report(tmp_path):
     # The words of an SVG are comments beside their outlines.
     assert text.count("<!-- word sense: F1 x 100 -->") == 3
     assert text.count("<!-- 65.2 -->") == 3
-
-
-def test_a_picture_of_another_kind_is_refused_before_it_is_drawn(tmp_path):
     with pytest.raises(InputError, match=r"\.png or \.svg"):
         draw_reports([REPORT], tmp_path / "a.txt")
 
 
-def test_stages_add_up_and_are_told_now_and_then():
-    told: list[tuple[int, int | None]] = []
-    stages = Stages(lambda *one: told.append(one), 10, every=4)
-    for size in (5, 5):
-        for done in range(1, size + 1):
-            stages(done)
-        stages.next(size)
-    assert told == [(4, 10), (8, 10), (10, 10)]
+def test_steps_are_told_now_and_then_and_at_the_end():
+    told = Heard()
+    with counted_stage(told, "reading", "sentence", 10, every=4) as step:
+        for _ in range(10):
+            step()
+    assert told.stages == {"reading": [(done, 10) for done in (0, 4, 8, 10)]}

@@ -12,7 +12,6 @@ from elmokit.tasks.coref.documents import (
     cut_places,
     make_clusters,
     segments,
-    without_singletons,
 )
 
 SENTENCES = (("Ann", "sleeps", "."), ("She", "dreams", "."), ("So", "does", "her", "dog", "."))
@@ -23,23 +22,12 @@ def document(*clusters: tuple[Span, ...]) -> Document:
     return Document(SENTENCES, clusters, "here, line 1", "a")
 
 
-def test_words_are_counted_through_all_sentences() -> None:
-    words = document().words
-    assert [words[span.start : span.end] for span in (ANN, SHE, HER_DOG)] == [
-        ("Ann",), ("She",), ("her", "dog"),
-    ]  # fmt: skip
-
-
 def test_a_span_of_two_clusters_stays_in_the_first() -> None:
     assert make_clusters([[HER, ANN], [HER, SHE]]) == ((ANN, HER), (SHE,))
 
 
 def test_a_span_named_twice_is_one_mention_and_a_cluster_of_none_is_gone() -> None:
     assert make_clusters([[ANN, ANN], [ANN]]) == ((ANN,),)
-
-
-def test_singletons_are_left_out_and_others_stay() -> None:
-    assert without_singletons(document((ANN, SHE), (HER_DOG,))).clusters == ((ANN, SHE),)
 
 
 def test_a_document_that_is_short_enough_is_one_segment() -> None:
@@ -83,8 +71,8 @@ def test_no_sentence_is_longer_than_can_be_read_at_once(monkeypatch: pytest.Monk
 
 def test_parts_of_a_document_belong_together() -> None:
     one, other = (replace(document(), name=f"a; part 00{n}") for n in range(2))
-    assert one.whole == other.whole == document().whole
-    assert replace(one, name="").whole == SENTENCES
+    assert one.identity == other.identity == document().identity
+    assert replace(one, name="").identity == SENTENCES
 
 
 def test_what_a_question_is_about_is_not_cut() -> None:

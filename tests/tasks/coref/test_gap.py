@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from elmokit.tasks.coref.documents import Cluster, PronounQuestion, Span
-from elmokit.tasks.coref.scores import FEMININE, MASCULINE, answer, score_pronouns
+from elmokit.tasks.coref.scores import FEMININE, MASCULINE, named_by, score_pronouns
 
 PRONOUN, FIRST, SECOND, OTHER = Span(9, 10), Span(0, 2), Span(4, 5), Span(7, 8)
 A, B = (FIRST, PRONOUN), (SECOND, PRONOUN)
@@ -16,17 +16,17 @@ def asked(right: str, feminine: bool = True) -> PronounQuestion:
 @pytest.mark.parametrize(
     ("clusters", "expected"),
     [
-        ([A], (True, False)),
-        ([(FIRST, OTHER), (SECOND, OTHER, PRONOUN)], (False, True)),
-        ([(FIRST, SECOND, PRONOUN)], (True, True)),
-        ([(FIRST, SECOND)], (False, False)),
-        ([], (False, False)),
+        ([A], {FIRST}),
+        ([(FIRST, OTHER), (SECOND, OTHER, PRONOUN)], {SECOND}),
+        ([(FIRST, SECOND, PRONOUN)], {FIRST, SECOND}),
+        ([(FIRST, SECOND)], set()),
+        ([], set()),
     ],
 )
 def test_a_pronoun_refers_to_the_names_of_its_cluster(
-    clusters: list[Cluster], expected: tuple[bool, bool]
+    clusters: list[Cluster], expected: set[Span]
 ) -> None:
-    assert answer(asked("A"), clusters) == expected
+    assert named_by(asked("A"), clusters) == expected
 
 
 def test_names_are_counted_by_gender_and_rows_are_right_as_a_whole() -> None:

@@ -10,7 +10,7 @@ from tasks.small_words import random_words
 from torch import Tensor
 from torch.nn import functional
 
-from elmokit.tasks.config import CorefConfig
+from elmokit.tasks.config import CorefConfig, NetworkConfig
 from elmokit.tasks.coref import network as module
 from elmokit.tasks.coref.documents import Span
 from elmokit.tasks.coref.network import (
@@ -30,7 +30,7 @@ LENGTHS = (5, 2, 3)
 def new_network(sizes: Sizes = SIZES, **settings: Any) -> CorefNetwork:
     torch.manual_seed(0)
     config = CorefConfig(**{"longest_span": 3, "scorer_size": 7, "feature_size": 4} | settings)
-    return CorefNetwork(sizes, config, hidden=5, layers=1, dropout=0.5).eval()
+    return CorefNetwork(sizes, NetworkConfig(hidden=5), config).eval()
 
 
 def batch(*lengths: int, seed: int = 0) -> BatchVectors:

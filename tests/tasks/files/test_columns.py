@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers import write
+from tasks.small_files import read, said_of
 
-from elmokit.errors import ElmoError
 from elmokit.tasks.examples import TaggedSentence
-from elmokit.tasks.files.conll import read_columns
 
 CONLL = """-DOCSTART- -X- O O
 
@@ -19,31 +19,21 @@ Peter NNP I-NP I-PER
 """
 
 
-def write(folder: Path, contents: str) -> Path:
-    path = folder / "train.conll"
-    path.write_bytes(contents.encode())
-    return path
-
-
-def message(folder: Path, contents: str, **columns: int) -> str:
-    """What is said about a file that is refused, after the name of its folder."""
-    with pytest.raises(ElmoError) as caught:
-        read_columns(write(folder, contents), **columns)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).removeprefix(f"{folder}/")
+def columns(folder: Path, contents: str) -> Path:
+    return write(folder / "train.conll", contents)
 
 
 def test_first_column_is_the_word_and_the_last_its_tag(tmp_path):
-    path = write(tmp_path, CONLL)
-    assert read_columns(path) == [
+    path = columns(tmp_path, CONLL)
+    assert read("tags", path) == [
         TaggedSentence(("EU", "rejects"), ("I-ORG", "O"), f"{path}, line 3"),
         TaggedSentence(("Peter",), ("I-PER",), f"{path}, line 8"),
     ]
 
 
-@pytest.mark.parametrize(("word", "tag"), [(1, 2), (1, -3), (-4, 2)])
+@pytest.mark.parametrize(("word", "tag"), [(1, "2"), ("1", -3), (-4, 2)])
 def test_columns_are_numbered_from_either_end(tmp_path, word, tag):
-    first, second = read_columns(write(tmp_path, CONLL), word=word, tag=tag)
+    first, second = read("tags", columns(tmp_path, CONLL), text_column=word, label_column=tag)
     assert (first.words, first.tags) == (("EU", "rejects"), ("NNP", "VBZ"))
     assert (second.words, second.tags) == (("Peter",), ("NNP",))
 
@@ -51,7 +41,6 @@ def test_columns_are_numbered_from_either_end(tmp_path, word, tag):
 @pytest.mark.parametrize(
     "contents",
     [
-        "a X\nb Y\n\nc X\n",
         "a X\nb Y\n\nc X",
         "a X\r\nb Y\r\n\r\nc X\r\n",
         "a\tX\nb\tY\n\nc\tX\n",
@@ -61,71 +50,140 @@ def test_columns_are_numbered_from_either_end(tmp_path, word, tag):
     ],
 )
 def test_ends_of_lines_and_gaps_do_not_matter(tmp_path, contents):
-    sentences = read_columns(write(tmp_path, contents))
+    sentences = read("tags", columns(tmp_path, contents))
     assert [sentence.words for sentence in sentences] == [("a", "b"), ("c",)]
     assert [sentence.tags for sentence in sentences] == [("X", "Y"), ("X",)]
 
 
-def test_between_tabs_a_word_may_hold_blanks(tmp_path):
-    [sentence] = read_columns(write(tmp_path, "10 000\tNUM\nnew\u00a0york\tPROPN\n"))
-    assert sentence.words == ("10 000", "new\u00a0york")
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("10 000\tNUM", "10 000"),
+        ("new\u00a0york\tPROPN", "new\u00a0york"),
+        ("new\u00a0york I-LOC", "new\u00a0york"),
+        ("-DOCSTART-ed O", "-DOCSTART-ed"),
+    ],
+)
+def test_tabs_or_plain_spaces_separate(tmp_path, line, word):
+    [sentence] = read("tags", columns(tmp_path, f"{line}\n"))
+    assert sentence.words == (word,)
 
 
-def test_only_plain_blanks_separate(tmp_path):
-    [sentence] = read_columns(write(tmp_path, "new\u00a0york I-LOC\n"))
-    assert sentence.words == ("new\u00a0york",)
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [
+        ("a X\n\nb Y\nc X Z\n", ", line 4: has 3 columns, but the lines before have 2; fix"),
+        ("a X\n\nb Y\nc\n", ", line 4: has 1 column, but"),
+        ("a X\n\n# sent_id = 2\nb Y\n", ", line 3: has 4 columns, but the lines before have 2; na"),
+        ("a\tX\nb\t\n", ", line 2: has an empty column"),
+        ("ham,hello\nspam,win\n", ", line 1: has one column only"),
+        ("-DOCSTART- O\n\n", ": holds no sentence"),
+    ],
+)
+def test_lines_that_are_not_of_columns_are_one_line_with_their_place(tmp_path, contents, said):
+    assert said_of("tags", columns(tmp_path, contents)).startswith(said)
 
 
-def test_word_that_begins_like_a_document_is_a_word(tmp_path):
-    [sentence] = read_columns(write(tmp_path, "-DOCSTART-ed O\n"))
-    assert sentence.words == ("-DOCSTART-ed",)
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"text_column": 3}, ", line 1: has 2 columns, so there is no column 3"),
+        ({"label_column": 0}, ", line 1: has 2 columns, so there is no column 0"),
+        ({"label_column": -3}, ", line 1: has 2 columns, so there is no column -3"),
+        ({"label_column": "upos"}, ", line 1: is read as CoNLL columns, which have no names"),
+        ({"text_column": "word"}, ", line 1: is read as CoNLL columns, which have no names"),
+        ({"text_column": -2, "label_column": 1}, ", line 1: the word and the tag are both"),
+        ({"text_column": ("1", "2")}, ": the words are to be in '1', '2'; name one column"),
+    ],
+)
+def test_columns_that_are_not_there_are_one_line(tmp_path, settings, said):
+    assert said_of("tags", columns(tmp_path, "a X\n"), **settings).startswith(said)
 
 
-@pytest.mark.parametrize("short", ["c X Z", "c"])
-def test_ragged_columns_are_refused_with_their_line(tmp_path, short):
-    count = len(short.split())
-    assert message(tmp_path, f"a X\n\nb Y\n{short}\n") == (
-        f"train.conll, line 4: has {count} column{'s' if count > 1 else ''}, but the lines before "
-        "have 2; fix the line"
-    )
+# CoNLL-U
 
 
-def test_comment_suggests_the_format_that_has_them(tmp_path):
-    contents = "a X\n\n# sent_id = 2\nb Y\n"
-    assert message(tmp_path, contents) == (
-        "train.conll, line 3: has 4 columns, but the lines before have 2; name a CoNLL-U file "
-        ".conllu"
-    )
+def row(number: str, form: str, upos: str, xpos: str) -> str:
+    return "\t".join([number, form, "_", upos, xpos, "_", "_", "_", "_", "_"])
 
 
-def test_empty_column_is_refused(tmp_path):
-    assert message(tmp_path, "a\tX\nb\t\n") == (
-        "train.conll, line 2: has an empty column; fix the line"
-    )
+SENTENCES = "\n".join(
+    [
+        "# sent_id = 1",
+        "# text = I can't go",
+        row("1", "I", "PRON", "PRP"),
+        row("2-3", "can't", "_", "_"),
+        row("2", "ca", "AUX", "MD"),
+        row("3", "n't", "PART", "RB"),
+        row("3.1", "really", "ADV", "RB"),
+        row("4", "go", "VERB", "VB"),
+        "",
+        row("1", "#", "SYM", "NN"),
+        "",
+    ]
+)
 
 
-def test_one_column_only_is_refused(tmp_path):
-    assert message(tmp_path, "ham,hello\nspam,win\n") == (
-        "train.conll, line 1: has one column only; a word and its tag are needed, with a tab or a "
-        "blank between them"
-    )
+def conllu(folder: Path, contents: str) -> Path:
+    return write(folder / "dev.conllu", contents)
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("word", 3), ("tag", 0), ("tag", -3)])
-def test_column_that_is_not_there_is_refused(tmp_path, name, wrong):
-    assert message(tmp_path, "a X\n", **{name: wrong}) == (
-        f"train.conll, line 1: has 2 columns, so {wrong} is not the column of the {name}; count "
-        "from 1, or from -1 for the last"
-    )
+@pytest.mark.parametrize("contents", [SENTENCES, SENTENCES.replace("\n", "\r\n")])
+def test_words_have_universal_tags_or_the_language_s_own(tmp_path, contents):
+    path = conllu(tmp_path, contents)
+    assert read("tags", path) == [
+        TaggedSentence(
+            ("I", "ca", "n't", "go"), ("PRON", "AUX", "PART", "VERB"), f"{path}, line 1"
+        ),
+        TaggedSentence(("#",), ("SYM",), f"{path}, line 10"),
+    ]
+    assert read("tags", path, label_column="xpos")[0].tags == ("PRP", "MD", "RB", "VB")
 
 
-def test_one_column_for_word_and_tag_is_refused(tmp_path):
-    assert message(tmp_path, "a X\n", word=-2, tag=1) == (
-        "train.conll, line 1: the word and the tag are both column 1; name two"
-    )
+@pytest.mark.parametrize(
+    ("label", "tag"),
+    [(None, "upos"), ("upos", "upos"), ("xpos", "xpos"), ("4", "upos"), (5, "xpos"), ("5", "xpos")],
+)
+def test_tags_of_conllu_have_a_name_and_a_number(tmp_path, label, tag):
+    path = conllu(tmp_path, row("1", "a", "upos", "xpos"))
+    [example] = read("tags", path, label_column=label, text_column="2")
+    assert example.labels == (tag,)
 
 
-def test_file_without_a_sentence_is_refused(tmp_path):
-    assert message(tmp_path, "-DOCSTART- O\n\n") == (
-        "train.conll: holds no sentence; name a file that has some"
-    )
+def test_comments_alone_are_no_sentence_and_words_may_have_spaces_in_them(tmp_path):
+    assert len(read("tags", conllu(tmp_path, f"# newdoc\n\n{SENTENCES}"))) == 2
+    [sentence] = read("tags", conllu(tmp_path, row("1", "10 000", "NUM", "CD")))
+    assert sentence.words == ("10 000",)
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [
+        ("# newdoc\n", ": holds no sentence"),
+        (f"# a\n{row('1', 'a', 'X', 'Y')}\nb X Y\n", ", line 3: has 1 values between tabs"),
+        (row("", "a", "X", "Y"), ", line 1: begins with ''"),
+        (row("0", "a", "X", "Y"), ", line 1: begins with '0'"),
+        (row("²", "a", "X", "Y"), ", line 1: begins with '²'"),
+        (row("1", "a", "", "Y"), ", line 1: has an empty value"),
+        (
+            f"{row('1', 'a', 'DET', 'DT')}\n{row('2', 'b', '_', 'NN')}\n",
+            ", line 2: 'b' has no upos tag, only '_'",
+        ),
+    ],
+)
+def test_what_is_not_conllu_is_one_line_with_its_place(tmp_path, contents, said):
+    assert said_of("tags", conllu(tmp_path, contents)).startswith(said)
+
+
+def test_tags_of_the_other_column_may_be_left_open(tmp_path):
+    path = conllu(tmp_path, row("1", "a", "_", "NN"))
+    assert read("tags", path, label_column="xpos")[0].tags == ("NN",)
+    path = conllu(tmp_path, row("1", "a", "X", "_"))
+    assert said_of("tags", path, label_column="xpos").endswith("(--label-column upos)")
+
+
+@pytest.mark.parametrize(
+    "settings", [*({"label_column": each} for each in ("3", 10, "-6", "tag")), {"text_column": "3"}]
+)
+def test_other_columns_of_conllu_cannot_be_chosen(tmp_path, settings):
+    assert said_of("tags", conllu(tmp_path, SENTENCES), **settings).startswith(": is CoNLL-U, ")

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from helpers import error_of
+from tasks import small_files
+from tasks.small_files import DEFAULT
 
-from elmokit.errors import ElmoError, ElmoWarning
+from elmokit.errors import ElmoWarning
 from elmokit.tasks.coref.documents import Document, Span
-from elmokit.tasks.files.gap import NEEDED, read_gap
-from elmokit.text.tokenizer import load_tokenizer
+from elmokit.tasks.files.gap import NEEDED
 
 TEXT = "Ann's sister is Eve Lee. She sings."
 ROW = {
@@ -31,15 +34,12 @@ def write(folder: Path, *rows: dict[str, str], names: tuple[str, ...] = NEEDED) 
     return path
 
 
-def read(path: Path) -> list[Document]:
-    return read_gap(path, load_tokenizer("default"))
+def read(path: Path, **settings: Any) -> list[Document]:
+    return small_files.read("coref", path, DEFAULT, **settings)
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(ElmoError) as caught:
-        read(path)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return error_of(read, path, after=path)
 
 
 def test_a_row_is_a_document_with_a_question(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_row_is_a_document_with_a_question(tmp_path: Path) -> None:
     assert document.sentences[0] == ("Ann", "'s", "sister", "is", "Eve", "Lee", ".")
     question = document.question
     assert question is not None
-    words = [" ".join(document.words[start:end]) for start, end in question.spans]
+    words = [" ".join(document.words[start:end]) for start, end in question[:3]]
     assert words == ["She", "Ann", "Eve Lee"]
     assert (question.is_first, question.is_second, question.feminine) == (False, True, True)
     assert document.clusters == ((Span(4, 6), Span(7, 8)),)
@@ -100,7 +100,7 @@ def test_ragged_rows_are_left_out_where_that_is_wanted(tmp_path: Path) -> None:
         file.write("test-2\tonly two\n")
     assert "line 3" in refusal(path)
     with pytest.warns(ElmoWarning, match="1 such row left out"):
-        assert len(read_gap(path, load_tokenizer("default"), skip_bad_rows=True)) == 1
+        assert len(read(path, skip_bad_rows=True)) == 1
 
 
 def test_a_header_alone_is_refused(tmp_path: Path) -> None:

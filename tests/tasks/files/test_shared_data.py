@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tasks import small_files
+from tasks.small_files import DEFAULT, WHITESPACE
 
-from elmokit.tasks.config import FilesConfig, Kind
+from elmokit.tasks.config import Kind
 from elmokit.tasks.examples import Example
-from elmokit.tasks.files.examples import read_examples
 from elmokit.tasks.files.trees import unescaped
-from elmokit.tasks.tags import convert, convert_sentences, spans
+from elmokit.tasks.tags import convert, spans
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 slow = pytest.mark.slow
 
 
-def read(kind: Kind, name: str, settings: FilesConfig | None = None) -> list[Example]:
-    path = DATA / name
-    if not path.exists():
+def read(kind: Kind, name: str, tokenizer: Any = WHITESPACE, **settings: Any) -> list[Any]:
+    if not (DATA / name).exists():
         pytest.skip(f"{name} is in ../shared/data, which is not here")
-    return read_examples(kind, path, settings)
+    return small_files.read(kind, DATA / name, tokenizer, **settings)
 
 
 def labels(examples: list[Example]) -> dict[str, int]:
@@ -33,7 +34,7 @@ def words(examples: list[Example]) -> int:
 
 
 def test_sms_spam_collection():
-    examples = read("text", "sms-spam/spam.csv", FilesConfig(encoding="latin-1"))
+    examples = read("text", "sms-spam/spam.csv", encoding="latin-1")
     assert labels(examples) == {"ham": 4825, "spam": 747}
     assert examples[-1].sentences == (("Rofl.", "Its", "true", "to", "its", "name"),)
     assert len({example.place for example in examples}) == 5572
@@ -51,10 +52,9 @@ def test_stanford_sentiment_treebank(split, counts, phrases):
     name = f"sst5/trees.{split}.txt.gz"
     sentences = read("text", name)
     assert labels(sentences) == dict(zip("01234", counts, strict=True))
-    assert len(read("text", name, FilesConfig(phrases=True))) == phrases
+    assert len(read("text", name, phrases=True)) == phrases
 
-    table = FilesConfig(header=False)
-    tabular = read("text", f"sst5/sentences.{split}.tsv.gz", table)
+    tabular = read("text", f"sst5/sentences.{split}.tsv.gz", header=False)
     assert [(tuple(map(unescaped, *one.sentences)), one.labels) for one in tabular] == [
         (*one.sentences, one.labels) for one in sentences
     ]
@@ -71,12 +71,10 @@ def test_stanford_sentiment_treebank(split, counts, phrases):
 def test_conll_2003(split, sentences, tokens, entities):
     examples = read("tags", f"conll2003/eng.{split}.gz")
     assert (len(examples), words(examples)) == (sentences, tokens)
-    legal = sum(convert(example.labels, "IOB1") == example.labels for example in examples)
-    assert legal > 0.999 * len(examples)  # train has a mistake or two
     expected = dict(zip(("LOC", "MISC", "ORG", "PER"), entities, strict=True))
-    converted: list[Example] = [*convert_sentences(examples, "IOBES")]  # type: ignore[arg-type]
-    for written in (examples, converted):
-        found = (span.type for example in written for span in spans(example.labels))
+    tags = [example.labels for example in examples]
+    for written in (tags, [convert(each, "IOBES") for each in tags]):
+        found = (span.type for each in written for span in spans(each))
         assert dict(sorted(Counter(found).items())) == expected
 
 
@@ -113,3 +111,30 @@ def test_universal_dependencies_of_english(name, sentences, tokens):
 )
 def test_natural_language_inference(name, counts):
     assert labels(read("pair", f"nli/{name}.tsv.gz")) == counts
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("coref-litbank/litbank.dev.conll.gz", (10, 975, 20541, 3067, 857)),
+        # One span there is a mention of two chains, of which it is counted in the first.
+        ("coref-gum/ontogum.test2.conll.gz", (25, 1327, 17637, 1889 - 1, 451)),
+    ],
+)
+def test_documents_sentences_words_mentions_and_chains(name: str, counts: tuple[int, ...]) -> None:
+    documents = read("coref", name)
+    clusters = [cluster for document in documents for cluster in document.clusters or ()]
+    sentences = [words for document in documents for words in document.sentences]
+    assert counts == (
+        len(documents), len(sentences), sum(map(len, sentences)), sum(map(len, clusters)),
+        len(clusters),
+    )  # fmt: skip
+
+
+def test_gap_has_as_many_names_of_each_kind() -> None:
+    documents = read("coref", "coref-gap/gap-validation.tsv.gz", DEFAULT)
+    questions = [document.question for document in documents if document.question is not None]
+    assert len(questions) == 454
+    assert sum(question.is_first for question in questions) == 187
+    assert sum(question.is_second for question in questions) == 205
+    assert sum(question.feminine for question in questions) == 227

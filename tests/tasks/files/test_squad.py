@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import write
+from tasks.small_files import DEFAULT, read, said_of
 from tasks.small_reading import paragraph, write_squad
 
-from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.tasks.files.squad import read_squad
-from elmokit.text.tokenizer import DefaultTokenizer, WhitespaceTokenizer
+from elmokit.errors import ElmoWarning
 
 SHARED = Path(__file__).parents[4] / "shared/data/qa"
 TEXT = "Ada Lovelace wrote notes in 1843. They were about Babbage's engine."
@@ -18,11 +17,7 @@ GOOD = paragraph(TEXT, ("Who wrote notes?", "Ada Lovelace"), ("Whose engine was 
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises((FormatError, InputError)) as caught:
-        read_squad(path, DefaultTokenizer())
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value).removeprefix(str(path))
+    return said_of("reading", path, DEFAULT)
 
 
 def changed(name: str, value: Any) -> dict[str, Any]:
@@ -43,7 +38,7 @@ def answer(text: str, start: int) -> list[dict[str, Any]]:
 def test_words_offsets_and_answers_of_a_paragraph(tmp_path: Path) -> None:
     path = write_squad(tmp_path / "a.json", GOOD)
 
-    [passage] = read_squad(path, DefaultTokenizer())
+    [passage] = read("reading", path, DEFAULT)
 
     assert passage.text == TEXT
     assert [sentence[-1] for sentence in passage.context] == [".", "."]
@@ -58,16 +53,15 @@ def test_words_offsets_and_answers_of_a_paragraph(tmp_path: Path) -> None:
 
 def test_an_answer_within_a_word_has_the_whole_word(tmp_path: Path) -> None:
     path = write_squad(tmp_path / "a.json", paragraph("in the 1990s already", ("When?", "990")))
-    [[question]] = [passage.questions for passage in read_squad(path, WhitespaceTokenizer())]
+    [[question]] = [passage.questions for passage in read("reading", path)]
     assert question.answers[0].text == "990"
     assert (question.answers[0].first_word, question.answers[0].end_word) == (2, 3)
 
 
 def test_compressed_files_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     text = write_squad(tmp_path / "a.json", GOOD).read_text()
-    packed = tmp_path / "a.json.gz"
-    packed.write_bytes(gzip.compress(("\ufeff" + text).encode()))
-    [passage] = read_squad(packed, DefaultTokenizer())
+    packed = write(tmp_path / "a.json.gz", f"\ufeff{text}")
+    [passage] = read("reading", packed, DEFAULT)
     assert len(passage.questions) == 2
 
 
@@ -96,7 +90,7 @@ def test_a_bad_question_is_refused_or_left_out(
 
     assert told in refusal(path)
     with pytest.warns(ElmoWarning, match=r"question q1: .*; 1 bad question left out$"):
-        [passage] = read_squad(path, DefaultTokenizer(), skip_bad_questions=True)
+        [passage] = read("reading", path, DEFAULT, skip_bad_rows=True)
     assert [question.id for question in passage.questions] == ["q2"]
 
 
@@ -123,9 +117,7 @@ def test_a_context_without_words_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_of_something_else_is_one_line(contents: str, told: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(contents)
-    assert told in refusal(path)
+    assert told in refusal(write(tmp_path / "a.json", contents))
 
 
 @pytest.mark.parametrize("start", ["3", True, 3.0, None])
@@ -140,6 +132,6 @@ def test_the_published_dev_file_reads_as_it_is_described() -> None:
     path = SHARED / "xquad.en.json.gz"
     if not path.exists():
         pytest.skip("needs the shared data")
-    passages = read_squad(path, WhitespaceTokenizer())
+    passages = read("reading", path)
     questions = [question for passage in passages for question in passage.questions]
     assert (len(passages), len(questions)) == (240, 1190)

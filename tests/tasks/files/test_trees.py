@@ -2,36 +2,36 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from helpers import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
+from tasks import small_files
 
-from elmokit.errors import FormatError
 from elmokit.tasks.examples import TextExample
-from elmokit.tasks.files.trees import read_trees, unescaped
+from elmokit.tasks.files.trees import unescaped
 
 quick = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 LOVELY = "(3 (2 It) (4 (4 (2 's) (4 lovely)) (2 .)))"
 
 
-def write(folder: Path, contents: str) -> Path:
-    path = folder / "trees.txt"
-    path.write_bytes(contents.encode())
-    return path
+def trees(folder: Path, contents: str, **chosen: Any) -> list[TextExample]:
+    return small_files.read("text", write(folder / "trees.txt", contents), **chosen)
 
 
 def phrases(folder: Path, contents: str) -> list[tuple[str, str | None]]:
-    found = read_trees(write(folder, contents), phrases=True)
+    found = trees(folder, contents, phrases=True)
     return [(" ".join(example.words), example.label) for example in found]
 
 
 def test_sentence_has_the_label_of_its_root(tmp_path):
-    path = write(tmp_path, f"{LOVELY}\n\n(1 (1 Bad) (2 film))\r\n")
-    assert read_trees(path) == [
+    path = tmp_path / "trees.txt"
+    assert trees(tmp_path, f"{LOVELY}\n(1 (1 Bad) (2 film))\r\n") == [
         TextExample(("It", "'s", "lovely", "."), "3", f"{path}, line 1"),
-        TextExample(("Bad", "film"), "1", f"{path}, line 3"),
+        TextExample(("Bad", "film"), "1", f"{path}, line 2"),
     ]
 
 
@@ -53,7 +53,7 @@ def test_phrase_comes_once_with_each_of_its_labels(tmp_path):
 
 
 def test_sentences_that_come_again_stay_without_phrases(tmp_path):
-    assert len(read_trees(write(tmp_path, f"{LOVELY}\n{LOVELY}\n"))) == 2
+    assert len(trees(tmp_path, f"{LOVELY}\n{LOVELY}\n")) == 2
 
 
 def test_phrase_around_one_phrase_comes_first(tmp_path):
@@ -61,16 +61,16 @@ def test_phrase_around_one_phrase_comes_first(tmp_path):
 
 
 def test_escapes_of_the_treebank_are_undone(tmp_path):
-    path = write(tmp_path, r"(2 (2 -LRB-) (2 (2 and\/or) (2 (2 \*\*) (2 -RCB-))))")
-    assert read_trees(path)[0].words == ("(", "and/or", "**", "}")
+    escaped = r"(2 (2 -LRB-) (2 (2 and\/or) (2 (2 \*\*) (2 -RCB-))))"
+    assert trees(tmp_path, escaped)[0].words == ("(", "and/or", "**", "}")
     assert [unescaped(mark) for mark in ("``", "''")] == ['"', '"']
 
 
 def test_short_phrases_are_left_out_where_asked_and_sentences_without_phrases_never(tmp_path):
-    path = write(tmp_path, "(4 (2 a) (4 (2 b) (4 c)))\n(3 d)\n")
-    found = read_trees(path, phrases=True, shortest_phrase=2)
+    contents = "(4 (2 a) (4 (2 b) (4 c)))\n(3 d)\n"
+    found = trees(tmp_path, contents, phrases=True, shortest_phrase=2)
     assert [example.words for example in found] == [("a", "b", "c"), ("b", "c")]
-    assert len(read_trees(path, shortest_phrase=2)) == 2
+    assert len(trees(tmp_path, contents, shortest_phrase=2)) == 2
 
 
 @pytest.mark.parametrize("word", ["`", "'", "```", "-lrb-", "-LRB-s", "\\", "a\\b", "--"])
@@ -79,7 +79,7 @@ def test_what_is_no_escape_stays(word):
 
 
 def test_blank_of_any_kind_separates_words(tmp_path):
-    assert read_trees(write(tmp_path, "(2 8\u00a01\\/2)"))[0].words == ("8", "1/2")
+    assert trees(tmp_path, "(2 8\u00a01\\/2)")[0].words == ("8", "1/2")
 
 
 LABEL = st.sampled_from("01234")
@@ -119,16 +119,12 @@ def test_phrases_are_those_that_nltk_finds(lines: list[str]):
     ],
 )
 def test_line_that_is_no_tree_is_refused(tmp_path, contents, why):
-    path = write(tmp_path, f"{LOVELY}\n{contents}\n")
-    with pytest.raises(FormatError) as caught:
-        read_trees(path)
-    assert str(caught.value) == (
-        f"{path}, line 2: is no tree, since {why}; a tree looks like (3 (2 It) (4 works)), and the "
-        "name of a table ends in .csv, .tsv or .jsonl"
-    )
+    path = write(tmp_path / "trees.txt", f"{LOVELY}\n{contents}\n")
+    said = small_files.said_of("text", path)
+    assert said.startswith(f", line 2: is not a tree, since {why}; ")
 
 
 def test_deep_tree_is_read(tmp_path):
     depth = 5000
-    [example] = read_trees(write(tmp_path, "(2 " * depth + "deep" + ")" * depth))
+    [example] = trees(tmp_path, "(2 " * depth + "deep" + ")" * depth)
     assert example.words == ("deep",)

@@ -9,23 +9,26 @@ from closeness import EXACT, assert_close
 from tasks.small_words import no_default_device
 from torch import Tensor
 
-from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.networks.crf import LinearChainCRF
+from elmokit.tasks.networks.crf import BioChain, LinearChainCRF, chain_of, viterbi
 
 TAGS = 3
-LENGTHS = (3, 1, 0, 4, 2)
+LENGTHS = (3, 1, 2, 4, 2)
 START, END = TAGS, TAGS + 1
+
+
+def any_allowed() -> Tensor:
+    return torch.ones(TAGS + 2, TAGS + 2, dtype=torch.bool)
 
 
 def some_allowed() -> Tensor:
     """Tag 1 neither starts nor follows 0; tag 2 does not end, nor follow itself."""
-    allowed = torch.ones(TAGS + 2, TAGS + 2, dtype=torch.bool)
+    allowed = any_allowed()
     allowed[START, 1] = allowed[0, 1] = allowed[2, END] = allowed[2, 2] = False
     return allowed
 
 
 def random_crf(allowed: Tensor | None = None, seed: int = 0) -> LinearChainCRF:
-    crf = LinearChainCRF(TAGS, allowed).double()
+    crf = LinearChainCRF(TAGS, any_allowed() if allowed is None else allowed).double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         crf.transitions.normal_(generator=generator)
@@ -53,8 +56,6 @@ def paths_by_score(crf: LinearChainCRF, emissions: Tensor) -> Iterator[tuple[lis
 
 def brute_force(crf: LinearChainCRF, emissions: Tensor) -> tuple[list[list[int]], Tensor]:
     """The paths of one sentence, and their probabilities."""
-    if not len(emissions):
-        return [[]], torch.ones(1, dtype=torch.float64)
     paths, scores = zip(*paths_by_score(crf, emissions), strict=True)
     return list(paths), torch.tensor(scores, dtype=torch.float64).softmax(0)
 
@@ -111,7 +112,7 @@ def test_gradients_are_those_of_finite_differences(allowed: Tensor | None) -> No
     crf = random_crf(allowed)
     emissions, mask = random_emissions()
     tags = torch.tensor(
-        [[0, 2, 1, 0, 0], [0, 9, 9, 9, 9], [9] * 5, [2, 1, 1, 0, 9], [0, 0, 9, 9, 9]]
+        [[0, 2, 1, 0, 0], [0, 9, 9, 9, 9], [0, 0, 9, 9, 9], [2, 1, 1, 0, 9], [0, 0, 9, 9, 9]]
     )
 
     def run(emissions: Tensor, _: Tensor) -> Tensor:
@@ -127,16 +128,6 @@ def test_transitions_that_are_not_allowed_have_no_gradient() -> None:
     assert crf.transitions.grad is not None
     assert not crf.transitions.grad[~some_allowed()].any()
     assert crf.transitions.grad[0, 2]
-
-
-def test_no_emission_is_large_enough_for_a_forbidden_transition() -> None:
-    crf = random_crf(some_allowed())
-    emissions, mask = random_emissions()
-    emissions[..., 1] = 1e6
-    for path in crf.decode(emissions, mask):
-        steps = zip([START, *path], [*path, END], strict=True)
-        assert not path or all(crf.allowed[before, after] for before, after in steps)
-    assert not crf.marginals(emissions, mask)[:, 0, 1].any()
 
 
 def test_large_scores_stay_numbers_in_single_precision() -> None:
@@ -165,45 +156,6 @@ def test_batch_mates_and_padding_change_nothing() -> None:
         assert crf.decode(*alone) == [paths[row]]
 
 
-def test_sentence_without_words_is_certain() -> None:
-    crf = random_crf()
-    emissions, mask = torch.zeros(2, 0, TAGS), torch.zeros(2, 0, dtype=torch.bool)
-    found = crf.log_likelihood(emissions.requires_grad_(), torch.zeros(2, 0).long(), mask)
-    found.sum().backward()
-    assert found.tolist() == [0, 0]
-    assert crf.decode(emissions, mask) == [[], []]
-    assert crf.marginals(emissions, mask).shape == (2, 0, TAGS)
-
-
-def test_gold_tags_that_are_not_allowed_are_named() -> None:
-    crf = random_crf(some_allowed())
-    emissions, mask = random_emissions()
-    tags = torch.zeros(mask.shape, dtype=torch.long)
-    tags[3, 2] = 1
-    with pytest.raises(InputError, match="sentence 4 of the batch, word 3: tag 1 may not follow"):
-        crf.log_likelihood(emissions, tags, mask)
-    tags[3, 2], tags[1, 0] = 0, 1
-    with pytest.raises(InputError, match="word 1: tag 1 may not follow the start"):
-        crf.log_likelihood(emissions, tags, mask)
-
-
-def test_sentence_that_no_tags_are_allowed_for_is_named() -> None:
-    allowed = torch.ones(TAGS + 2, TAGS + 2, dtype=torch.bool)
-    allowed[START, 1:TAGS] = allowed[0, END] = False
-    crf = random_crf(allowed)
-    emissions, mask = random_emissions()
-    for ask in (crf.decode, crf.marginals):
-        with pytest.raises(InputError, match=r"sentence 2 of the batch: no allowed .* has 1 words"):
-            ask(emissions, mask)
-
-
-def test_allowed_transitions_of_another_shape_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"shape \(3, 3\); give bool of shape \(5, 5\)"):
-        LinearChainCRF(TAGS, torch.ones(TAGS, TAGS, dtype=torch.bool))
-    with pytest.raises(ConfigError, match=r"torch.float32 of shape"):
-        LinearChainCRF(TAGS, torch.ones(TAGS + 2, TAGS + 2))
-
-
 def test_what_is_allowed_is_no_weight() -> None:
     assert list(random_crf(some_allowed()).state_dict()) == ["transitions"]
 
@@ -216,3 +168,24 @@ def test_new_tensors_are_made_where_the_emissions_are(monkeypatch: pytest.Monkey
         crf.log_likelihood(emissions, tags, mask).sum().backward()
         crf.decode(emissions, mask)
         crf.marginals(emissions, mask)
+
+
+def test_bio_tags_are_those_of_the_chain_over_all_pairs_of_tags() -> None:
+    roles = 9
+    tags = 1 + 2 * roles
+    allowed = torch.ones(tags + 2, tags + 2, dtype=torch.bool)
+    for inside in range(2, tags, 2):  # it follows only itself and its begin, which is before it
+        allowed[:, inside] = False
+        allowed[inside - 1 : inside + 1, inside] = True
+    torch.manual_seed(0)
+    scores = torch.randn(20, 12, tags, dtype=torch.float64)
+    mask = torch.arange(12) < torch.randint(1, 13, (20,))[:, None]
+    scores[~mask] = torch.nan  # whatever stands on padding does not count
+    expected = viterbi(scores, mask, chain_of(scores.new_zeros(allowed.shape), allowed))
+    assert viterbi(scores, mask, BioChain.like(scores)) == expected
+
+
+def test_an_inside_is_not_chosen_where_nothing_began() -> None:
+    scores = torch.tensor([[[0.0, 1.0, 9.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 9.0]]])
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    assert viterbi(scores, mask, BioChain.like(scores)) == [[3, 4]]

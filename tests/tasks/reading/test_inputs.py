@@ -3,11 +3,11 @@ from __future__ import annotations
 import torch
 from closeness import assert_close
 from tasks.small_reading import passage
-from tasks.small_tasks import embedder
+from tasks.small_tasks import embedder, of_characters
 
 from elmokit.tasks.config import InputConfig
-from elmokit.tasks.inputs import CharacterFeatures, TaskInputs, build_inputs
-from elmokit.tasks.reading.network import TextWindow, Window, parts_of, reading_of, window_vectors
+from elmokit.tasks.inputs import TaskInputs, build_inputs
+from elmokit.tasks.reading.network import TextWindow, Window, reading_of, window_vectors
 from elmokit.tasks.reading.passages import Question
 
 TEXT = passage("a bb ccc", "d", "ee a f")
@@ -16,15 +16,7 @@ OTHER = passage("a bb ccc", "g")
 
 def inputs() -> TaskInputs:
     torch.manual_seed(0)
-    return TaskInputs(characters=CharacterFeatures(filters=6)).eval()
-
-
-def test_windows_take_words_across_sentences() -> None:
-    parts = list(parts_of(TEXT.context, Window(1, 6)))
-    words = [word for part in parts for word in part.sentence[part.first : part.end]]
-    assert words == ["bb", "ccc", "d", "ee", "a"]
-    assert [part.sentence for part in parts] == list(TEXT.context)
-    assert [part.sentence for part in parts_of(TEXT.context, Window(3, 4))] == [("d",)]
+    return of_characters().eval()
 
 
 def test_every_word_of_a_window_has_its_own_vector() -> None:
@@ -52,7 +44,7 @@ def test_elmo_at_both_places_is_that_of_whole_sentences() -> None:
 
     found = window_vectors(some, pieces)
 
-    for row, (text, window, _) in enumerate(pieces):
+    for row, (text, window, *_) in enumerate(pieces):
         length = window.end - window.first
         alone = [some([sentence]) for sentence in text.context]
         for place in ("at_input", "at_output"):
@@ -71,4 +63,4 @@ def test_rows_name_the_window_and_the_question() -> None:
     assert reading.window_rows.tolist() == [0, 0, 1]
     assert reading.asked_rows.tolist() == [0, 1, 1]  # the second question is not asked
     assert len(reading.questions.mask) == 2
-    assert [piece.width for piece in pieces] == [4, 4]
+    assert [piece.window.end - piece.window.first for piece in pieces] == [4, 4]

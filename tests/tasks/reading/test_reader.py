@@ -12,12 +12,12 @@ from tasks.small_words import (
 )
 from torch import Tensor
 
+from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.inputs import Sizes
 from elmokit.tasks.reading.network import (
     ReadingNetwork,
     SpanScores,
     TrilinearSimilarity,
-    attend_where,
     shared_loss,
 )
 
@@ -27,7 +27,9 @@ WINDOWS, QUESTIONS = torch.tensor([0, 2, 1, 2]), torch.tensor([1, 0, 3, 2])
 
 def reader(answer_lstms: bool = True, sizes: Sizes = SIZES, dropout: float = 0.0) -> ReadingNetwork:
     torch.manual_seed(3)
-    return ReadingNetwork(sizes, hidden=6, dropout=dropout, answer_lstms=answer_lstms)
+    return ReadingNetwork(
+        sizes, NetworkConfig(hidden=6, dropout=dropout, answer_lstms=answer_lstms)
+    )
 
 
 def scores(network: ReadingNetwork, padding: int = 0) -> SpanScores:
@@ -76,14 +78,6 @@ def test_everything_learns(answer_lstms: bool, sizes: Sizes) -> None:
 def test_a_batch_is_learnt_by_heart() -> None:
     network = reader(answer_lstms=False)
     assert fit(network, lambda: loss_of(scores(network)), steps=60, rate=0.02) < 0.1
-
-
-def test_the_question_matters() -> None:
-    network = reader()
-    texts, asked = random_words([5]), random_words(ASKED, seed=1)
-    found = network(texts, asked, torch.zeros(2).long(), torch.tensor([0, 3]))
-    assert (found.start[0] - found.start[1]).abs().max() > 1e-3
-    assert (found.end[0] - found.end[1]).abs().max() > 1e-3
 
 
 def test_dropout_is_of_training_alone() -> None:
@@ -186,14 +180,6 @@ def test_words_lack_the_same_dimensions_when_they_are_scored_in_training(
         left = inputs[..., : read.shape[-1]]
         assert set(left.flatten().tolist()) == {0.0, 2.0}
         assert torch.equal(left, left[:, :1].expand_as(left))
-
-
-def test_attention_is_over_what_is_allowed() -> None:
-    vectors = torch.eye(3).unsqueeze(0)
-    scores_of_words = torch.tensor([[[0.0, 5.0, 0.0], [1.0, 1.0, 1.0]]])
-    allowed = torch.tensor([[[True, False, True], [False, False, False]]])
-    found = attend_where(scores_of_words, vectors, allowed)
-    assert_close(found, torch.tensor([[[0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]]))
 
 
 def test_everything_is_made_where_the_words_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,8 @@ from elmokit.tasks.srl.propositions import (
     Proposition,
     RoleSentence,
     in_parts,
-    tags_of,
     with_found,
 )
-from elmokit.tasks.tags import LabelledSpan, spans
 
 THREE = sentence(
     "a b c d",
@@ -18,12 +16,6 @@ THREE = sentence(
     (1, "O B-V O O"),
     (3, "B-ARG0 I-ARG0 O B-V"),
 )
-
-
-def test_tags_and_phrases_are_the_same_thing() -> None:
-    tags = ("B-ARG0", "B-ARG0", "I-ARG0", "O", "B-C-ARG1", "I-C-ARG1")
-    assert tags_of(spans(tags), 6) == tags
-    assert tags_of([], 2) == ("O", "O")
 
 
 def test_a_sentence_costs_as_much_as_it_has_predicates() -> None:
@@ -58,10 +50,3 @@ def test_predicates_that_are_given_stay_as_they_are() -> None:
     assert with_found(THREE, [0.0, 0.0, 1.0, 0.0]) == THREE
     none = RoleSentence(("a",), (), "here")
     assert with_found(none, [1.0]) == none
-
-
-def test_phrases_are_read_off_a_proposition() -> None:
-    assert THREE.propositions is not None
-    assert THREE.propositions[2] == Proposition(
-        3, (LabelledSpan("ARG0", 0, 2), LabelledSpan("V", 3, 4))
-    )

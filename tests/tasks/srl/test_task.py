@@ -1,20 +1,18 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from closeness import assert_close
-from tasks.small_srl import LEARNING, sentence, srl_config, train_srl, write_roles
-from tasks.small_tasks import Interrupting, draw_nothing, embedder, message_of, untrained, weights
+from helpers import error_of
+from tasks.small_srl import sentence, srl_config
+from tasks.small_tasks import untrained
 
-from elmokit.errors import StoppedError
-from elmokit.io.text_files import Line
-from elmokit.tasks.ask import ItemSettings, items_of
+from elmokit.io.text_files import Line, TextSettings
+from elmokit.tasks.ask import items_of
+from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.examples import size_of
 from elmokit.tasks.inputs import BatchVectors
 from elmokit.tasks.srl import task as srl_task
@@ -24,13 +22,11 @@ from elmokit.tasks.srl.results import (
     FoundArgument,
     FoundPredicate,
     RolePrediction,
-    TaggedWords,
-    found_predicate,
-    joined_sentences,
+    TaggedPredicate,
 )
 from elmokit.tasks.srl.task import RoleGuess, SrlTask
+from elmokit.tasks.task import ParsedInput
 from elmokit.tasks.trained import TrainedTask
-from elmokit.tasks.trainer import evaluate
 from elmokit.text.tokenizer import load_tokenizer
 
 DEFAULT = load_tokenizer("default")
@@ -39,13 +35,8 @@ SOLD = sentence("He sold it and left", (1, "B-ARG0 B-V B-ARG1 O O"), (4, "B-ARG0
 FLAT = sentence("So what", place="here, line 8")
 
 
-@pytest.fixture(autouse=True)
-def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw_nothing(monkeypatch)
-
-
 def small_task(*examples: RoleSentence, **settings: Any) -> SrlTask:
-    return SrlTask(srl_config(**settings), SrlTask.labels_of(examples or (SOLD,)))
+    return SrlTask(srl_config(settings), SrlTask.labels_of(examples or (SOLD,)))
 
 
 # Examples
@@ -62,20 +53,15 @@ def test_a_role_that_was_not_learnt_is_one_that_is_missed() -> None:
     unknown = sentence("He left now", (1, "B-ARG0 B-V B-ARGM-TMP"))
     [prepared] = task.prepare([unknown])
     score = task.score([prepared], [RoleGuess((1,), (("B-ARG0", "B-V", "O"),))])
-    assert score.arguments.by_type["ARGM-TMP"].expected == 1
-    assert score.arguments.total.recall == 0.5
+    assert score.by_type["ARGM-TMP"].expected == 1
+    assert score.total.recall == 0.5
     confusion = task.confusion([prepared], [RoleGuess((1,), (("B-ARG0", "B-V", "O"),))])
     assert confusion.confusions()[0][:2] == ("ARGM-TMP", "O")
 
 
 def test_sentences_without_any_predicate_cannot_be_trained_on() -> None:
-    found = message_of(small_task().prepare, [FLAT])
+    found = error_of(small_task().prepare, [FLAT])
     assert found == "here, line 8 and after: no word is a predicate; give a file that has some"
-
-
-def test_sentences_whose_predicates_are_to_be_found_cannot_be_scored() -> None:
-    found = message_of(small_task().prepare, [RoleSentence(("a",), None, PLACE)])
-    assert found.startswith("here, line 1: has no roles")
 
 
 def test_sentences_with_many_predicates_are_trained_on_in_parts() -> None:
@@ -101,14 +87,6 @@ def test_batch_mates_do_not_change_guesses() -> None:
     assert together[1].tags == ()
 
 
-def test_predicates_are_tagged_some_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = small_task()
-    model = untrained(task)
-    at_once = task.guess(model, [SOLD, SOLD, SOLD])
-    monkeypatch.setattr(srl_task, "WORDS_AT_ONCE", 12)
-    assert task.guess(model, [SOLD, SOLD, SOLD]) == at_once
-
-
 @pytest.mark.parametrize("words_at_once", [1, 8, 24, 1000])
 def test_some_predicates_are_tagged_among_their_own_sentences(
     words_at_once: int, monkeypatch: pytest.MonkeyPatch
@@ -129,11 +107,11 @@ def test_some_predicates_are_tagged_among_their_own_sentences(
     scores = model.network(words, asked).log_softmax(-1)
     monkeypatch.setattr(srl_task, "WORDS_AT_ONCE", words_at_once)
 
-    for row, found in enumerate(task._tagged(model, words, asked)):
-        numbers = [task.labels.names.index(name) for name in found.names]
+    for row, (names, log_probabilities) in enumerate(task._tagged(model, words, asked)):
+        numbers = [task.labels.names.index(name) for name in names]
         assert len(numbers) == lengths[rows[row]]
         chosen = scores[row, torch.arange(len(numbers)), numbers]
-        assert_close(torch.tensor(found.log_probabilities), chosen)
+        assert_close(torch.tensor(log_probabilities), chosen)
 
 
 def test_the_loss_of_sentences_without_a_predicate_is_that_of_finding_none() -> None:
@@ -162,71 +140,18 @@ def test_the_loss_is_minus_log_p_of_the_right_tags() -> None:
     assert_close(task.loss(model, [SOLD]), finding - torch.stack(chosen).mean())
 
 
-# Training
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a task that has learnt."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        draw_nothing(monkeypatch)
-        return train_srl(tmp_path_factory.mktemp("trained"), LEARNING).folder
-
-
-@pytest.fixture(scope="module")
-def loaded(trained: Path) -> TrainedTask:
-    return TrainedTask.load(trained, bilm=embedder())
-
-
-def test_learns_roles_and_which_words_are_predicates(trained: Path) -> None:
-    results = json.loads((trained / "results.json").read_text(encoding="utf-8"))
-    assert results["dev"]["f1"] > 0.9
-    assert results["dev"]["predicates"]["f1"] > 0.8
-    assert "ARG1" in (trained / "report.txt").read_text(encoding="utf-8")
-
-
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    whole = train_srl(tmp_path, output=tmp_path / "whole")
-    stop = Interrupting(2, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(StoppedError):
-        train_srl(tmp_path, output=tmp_path / "stopped", watcher=stop)
-    train_srl(tmp_path, output=tmp_path / "stopped", resume=True)
-    expected, found = weights(whole.folder), weights(tmp_path / "stopped")
-    assert all(torch.equal(found[name], value) for name, value in expected.items())
-
-
-@pytest.mark.parametrize("place", ["output", "both", "none"])
-def test_elmo_joins_wherever_it_is_wanted(place: str, tmp_path: Path) -> None:
-    settings = {"inputs.elmo": place, "inputs.characters": True, "training.epochs": 1}
-    found = train_srl(tmp_path, settings, bilm=None if place == "none" else embedder())
-    assert len(found.mixes) == {"output": 1, "both": 2, "none": 0}[place]
-
-
-def test_a_loaded_task_scores_as_it_did(loaded: TrainedTask, trained: Path) -> None:
-    path = write_roles(trained.parent, "dev")
-    results = json.loads((trained / "results.json").read_text(encoding="utf-8"))
-    assert loaded.evaluate(path).score.to_dict() == results["dev"]
-
-
-def test_evaluation_knows_what_was_taken_for_what(loaded: TrainedTask) -> None:
-    examples = loaded.task.prepare([sentence("we 777 MOTHER", (1, "B-ARG0 B-V B-ARG2"))])
-    found = evaluate(loaded.task, loaded.model, examples)
-    assert found.confusion is not None
-    assert found.confusion.total == 3
-
-
 # Prediction
 
 
-def predicted(loaded: TrainedTask, item: Any) -> RolePrediction:
-    [found] = loaded.predict([item])
+def predicted(trained_srl: TrainedTask, item: Any) -> RolePrediction:
+    [found] = trained_srl.predict([item])
     assert isinstance(found, RolePrediction)
     return found
 
 
-def test_predicates_are_found_with_their_arguments_and_places(loaded: TrainedTask) -> None:
+def test_predicates_are_found_with_their_arguments_and_places(trained_srl: TrainedTask) -> None:
     text = "We  777 MOTHER."
-    found = predicted(loaded, text)
+    found = predicted(trained_srl, text)
     [predicate] = found.predicates
     assert (predicate.text, text[predicate.start : predicate.end]) == ("777", "777")
     assert predicate.probability is not None
@@ -238,9 +163,9 @@ def test_predicates_are_found_with_their_arguments_and_places(loaded: TrainedTas
     assert all(0 < each.probability <= 1 for each in predicate.arguments)
 
 
-def test_sentences_of_a_text_are_tagged_one_by_one(loaded: TrainedTask) -> None:
+def test_sentences_of_a_text_are_tagged_one_by_one(trained_srl: TrainedTask) -> None:
     text = "We 777 MOTHER. You 1000 WWW."
-    found = predicted(loaded, text)
+    found = predicted(trained_srl, text)
     assert found.words == ("We", "777", "MOTHER", ".", "You", "1000", "WWW", ".")
     assert [each.word for each in found.predicates] == [1, 5]
     for predicate in found.predicates:
@@ -252,30 +177,30 @@ def test_sentences_of_a_text_are_tagged_one_by_one(loaded: TrainedTask) -> None:
 
 @pytest.mark.parametrize("given", [[1, 5], ["777", "1000"], ["1000", 1], (5, 1, 1)])
 def test_predicates_that_are_given_are_not_looked_for(
-    loaded: TrainedTask, given: list[Any]
+    trained_srl: TrainedTask, given: list[Any]
 ) -> None:
-    found = predicted(loaded, WithPredicates("We 777 MOTHER. You 1000 WWW.", given))
+    found = predicted(trained_srl, WithPredicates("We 777 MOTHER. You 1000 WWW.", given))
     assert [(each.text, each.word) for each in found.predicates] == [("777", 1), ("1000", 5)]
     assert [each.probability for each in found.predicates] == [None, None]
 
 
-def test_words_that_are_given_match_in_any_case_and_may_not_occur(loaded: TrainedTask) -> None:
+def test_words_that_are_given_match_in_any_case_and_may_not_occur(trained_srl: TrainedTask) -> None:
     assert [
-        each.word for each in predicted(loaded, WithPredicates("We GO", ["go"])).predicates
+        each.word for each in predicted(trained_srl, WithPredicates("We GO", ["go"])).predicates
     ] == [1]
-    assert predicted(loaded, WithPredicates(["we", "see"], ["go"])).predicates == ()
+    assert predicted(trained_srl, WithPredicates(["we", "see"], ["go"])).predicates == ()
 
 
-def test_words_have_no_places(loaded: TrainedTask) -> None:
-    found = predicted(loaded, ["we", "777", "MOTHER"])
+def test_words_have_no_places(trained_srl: TrainedTask) -> None:
+    found = predicted(trained_srl, ["we", "777", "MOTHER"])
     assert found.offsets is None
     assert {each.start for each in found.predicates} == {None}
     assert json.loads(json.dumps(found.to_dict()))["predicates"][0]["text"] == "777"
 
 
 @pytest.mark.parametrize("item", ["", [], "  \n"])
-def test_what_has_no_words_has_no_predicates(loaded: TrainedTask, item: Any) -> None:
-    assert predicted(loaded, item).predicates == ()
+def test_what_has_no_words_has_no_predicates(trained_srl: TrainedTask, item: Any) -> None:
+    assert predicted(trained_srl, item).predicates == ()
 
 
 @pytest.mark.parametrize(
@@ -290,23 +215,25 @@ def test_what_has_no_words_has_no_predicates(loaded: TrainedTask, item: Any) -> 
     ],
 )
 def test_predicates_that_cannot_be_are_refused(
-    loaded: TrainedTask, predicates: Any, message: str
+    trained_srl: TrainedTask, predicates: Any, message: str
 ) -> None:
-    found = message_of(loaded.predict, [WithPredicates("we see", predicates)])
+    found = error_of(trained_srl.predict, [WithPredicates("we see", predicates)])
     assert found.startswith(message)
 
 
 def test_a_line_of_json_may_name_its_predicates() -> None:
     lines = [Line(PLACE, '{"text": "a b", "predicates": [1]}'), Line(PLACE, '{"words": ["a"]}')]
-    named, plain = items_of(lines, "srl", ItemSettings(format="jsonl"))
+    named, plain = items_of(lines, task_config("srl"), TextSettings(format="jsonl"))
     assert named.asked == WithPredicates("a b", [1])
     assert plain.asked == ["a"]
-    [other, _] = items_of(lines, "tags", ItemSettings(format="jsonl"))
+    [other, _] = items_of(lines, task_config("pos"), TextSettings(format="jsonl"))
     assert other.asked == "a b"
 
 
-def test_a_prediction_reads_as_text_with_a_line_for_each_predicate(loaded: TrainedTask) -> None:
-    found = predicted(loaded, "We 777 MOTHER")
+def test_a_prediction_is_a_line_of_text_for_each_predicate(
+    trained_srl: TrainedTask,
+) -> None:
+    found = predicted(trained_srl, "We 777 MOTHER")
     assert found.to_text() == "[ARG0 We] [V 777] [ARG2 MOTHER]"
 
 
@@ -316,21 +243,26 @@ def test_an_argument_may_stand_around_its_predicate_in_text() -> None:
     assert RolePrediction(("sold", "it"), (sold,)).to_text() == "[ARG1 [V sold] it]"
 
 
+def tagged(words: str, tags: str | None = None) -> tuple[RoleSentence, list[TaggedPredicate]]:
+    """A sentence whose tags, if there are any, are those beside the word of B-V."""
+    names = tuple((tags or "").split())
+    found = [TaggedPredicate(names.index("B-V"), None, names, (0.0,) * len(names))] if tags else []
+    return RoleSentence(tuple(words.split()), None, PLACE), found
+
+
 def test_a_line_of_text_is_the_sentence_of_its_predicate() -> None:
-    sold, slept = (
-        RolePrediction((who, verb), (FoundPredicate(verb, 1, None, None, None, ()),))
-        for who, verb in (("We", "sold"), ("They", "slept"))
-    )
-    joined = joined_sentences([sold, RolePrediction(("Yes", "."), ()), slept])
-    assert joined.to_text() == "We [V sold]\nYes .\nThey [V slept]"
+    sentences = tagged("We sold", "O B-V"), tagged("Yes ."), tagged("They slept", "O B-V")
+    examples, predictions = zip(*sentences, strict=True)
+    found = small_task().merge_predictions(ParsedInput(list(examples)), predictions)
+    assert found.to_text() == "We [V sold]\nYes .\nThey [V slept]"
 
 
-def test_the_rest_of_a_predicate_is_no_argument() -> None:
-    tagged = TaggedWords(("B-V", "B-ARG1", "B-C-V"), (0.0, 0.0, 0.0))
-    found = found_predicate(("took", "it", "off"), 0, tagged, None)
-    assert [argument.role for argument in found.arguments] == ["ARG1"]
+def test_the_rest_of_a_predicate_is_not_an_argument() -> None:
+    example, prediction = tagged("took it off", "B-V B-ARG1 B-C-V")
+    found = small_task().merge_predictions(ParsedInput([example]), [prediction])
+    assert [argument.role for argument in found.predicates[0].arguments] == ["ARG1"]
 
 
 def test_given_propositions_have_no_phrases_yet() -> None:
-    given = small_task().given(WithPredicates("We go. You see.", [4]), DEFAULT, PLACE)
+    given = small_task().parse_input(WithPredicates("We go. You see.", [4]), DEFAULT, PLACE)
     assert [each.propositions for each in given.examples] == [(), (Proposition(1),)]

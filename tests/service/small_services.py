@@ -5,32 +5,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
-from small_language_models import COUNTED
-from small_models import small_bilm
+from small_models import COUNTED, small_saved_model
 
-from elmokit.formats.native import SavedModel
-from elmokit.service.server import serve
+from elmokit.analysis.neighbours.index import Neighbour
+from elmokit.service.server import ModelServer
 from elmokit.service.state import ServedModel
 
 
 def small_served_model(**settings: Any) -> ServedModel:
-    bilm = small_bilm(softmax_words=len(COUNTED))
-    saved = SavedModel(bilm.config, bilm.state_dict(), tokenizer="default", vocabulary=COUNTED)
+    saved = small_saved_model(vocabulary=COUNTED, softmax_words=len(COUNTED))
     return ServedModel.of(saved, "small", **settings)
 
 
 class SmallIndex:
-    """Answers with the very sentence that it is asked about."""
+    """Finds the very sentence that it is asked about."""
 
-    def query(self, words, position, top, same_word):
-        return [{"words": list(words), "position": position, "cosine": 0.5}] * top
+    def query(self, words, position, *, top, same_word):
+        return [Neighbour(tuple(words), position, cosine=0.5, sentence=0)] * top
 
-    def senses(self, word, senses):
+    def senses(self, word, *, senses):
         numbers = range(1, (senses or 2) + 1)
         example = {"words": ["a", word], "position": 1}
-        return {
+        found = {
             "word": word,
             "senses": [
                 {"number": number, "occurrences": 6, "typical": ["a"], "examples": [example]}
@@ -40,18 +39,19 @@ class SmallIndex:
                 example | {"sense": numbers[n % len(numbers)], "x": n, "y": -n} for n in range(12)
             ],
         }
+        return SimpleNamespace(to_dict=lambda: found)
 
 
 @contextmanager
 def running(load: Callable[[], ServedModel], **settings: Any) -> Iterator[str]:
     """A server in a thread; gives its URL without the last slash."""
     ready = threading.Event()
-    listening = serve(load, port=0, on_ready=lambda url, model: ready.set(), **settings)
-    thread = threading.Thread(target=listening.run)
+    server = ModelServer(load, port=0, on_ready=lambda server: ready.set(), **settings)
+    thread = threading.Thread(target=server.run)
     thread.start()
     try:
         assert ready.wait(30)
-        yield listening.url.rstrip("/")
+        yield server.url.rstrip("/")
     finally:
-        listening.server.should_exit = True
+        server.should_exit = True
         thread.join(30)
