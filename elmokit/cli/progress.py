@@ -178,6 +178,7 @@ class Lines:
     def close(self) -> None:
         """Write the end where the beginning was written."""
         self._timer.cancel()
+        self._timer.join()
         if self._shown not in (None, self.done):
             self.show()
 
