@@ -287,18 +287,14 @@ def make(kind: type[Config], values: Mapping[str, Any]) -> Config:
         for name, table in tables_of(kind).items()
     }
     given = {**values, **tables}
-    if missing := [name for name in required_of(kind) if name not in given]:
-        raise ConfigError(f"settings are incomplete: missing {', '.join(missing)}")
-    return kind(**given)
-
-
-def required_of(kind: type) -> list[str]:
-    """The fields of a config that have no default."""
-    return [
+    required = [
         field.name
-        for field in fields(kind)
+        for field in fields(kind)  # type: ignore[arg-type]
         if field.default is MISSING and field.default_factory is MISSING
     ]
+    if missing := [name for name in required if name not in given]:
+        raise ConfigError(f"settings are incomplete: missing {', '.join(missing)}")
+    return kind(**given)
 
 
 def tables_of(kind: type) -> dict[str, type]:

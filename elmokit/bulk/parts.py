@@ -80,7 +80,7 @@ def cut(source: Input, finished: Finished, tokens: int, shard: int = 0) -> Itera
     could not hold, are an error.
     """
     position = finished.position
-    records = _checked_ids(source, behind(source, finished.end), finished.ids, shard)
+    records = behind(source, finished.end, finished.ids, shard)
     for number, group in enumerate(_grouped(records, tokens), finished.parts):
         read = source.position()[0]
         sentences, ids = [record.words for record, _ in group], [record.id for record, _ in group]
@@ -88,8 +88,13 @@ def cut(source: Input, finished: Finished, tokens: int, shard: int = 0) -> Itera
         position = read
 
 
-def behind(source: Input, end: End | None) -> Iterator[tuple[Record, End]]:
-    """The records of an input behind an end, each with the end it makes."""
+def behind(
+    source: Input, end: End | None, kind: str | None, shard: int
+) -> Iterator[tuple[Record, End]]:
+    """The records of an input behind an end, each with the end it makes.
+
+    Raises for an id that is there and of another kind than the first.
+    """
     done = end.taken if end else 0
     place, taken = (end.place if end else None), 0
     for record in source.records(place):
@@ -97,6 +102,14 @@ def behind(source: Input, end: End | None) -> Iterator[tuple[Record, End]]:
         place = record.place
         if end is not None and place == end.place and taken <= done:
             continue
+        found = type(record.id).__name__
+        if kind is None and (record.id is not None or shard == 0):
+            kind = found
+        if kind is not None and found not in (kind, NO_IDS):
+            raise InputError(
+                f"{source.name_of(place)}, line {place.line}: its id is {ID_KINDS[found]}, the "
+                f"first one is {ID_KINDS[kind]}; let the column hold one kind"
+            )
         yield record, End(place, taken)
 
 
@@ -112,23 +125,6 @@ def _grouped(
             group, room = [], tokens
     if group:
         yield group
-
-
-def _checked_ids(
-    source: Input, records: Iterable[tuple[Record, End]], kind: str | None, shard: int
-) -> Iterator[tuple[Record, End]]:
-    """The same records; raises for an id that is there and of another kind than the first."""
-    for record, end in records:
-        found = type(record.id).__name__
-        if kind is None and (record.id is not None or shard == 0):
-            kind = found
-        if kind is not None and found not in (kind, NO_IDS):
-            raise InputError(
-                f"{source.name_of(record.place)}, line {record.place.line}: its id is "
-                f"{ID_KINDS[found]}, the first one is {ID_KINDS[kind]}; let the column hold one "
-                "kind"
-            )
-        yield record, end
 
 
 class PartStore:

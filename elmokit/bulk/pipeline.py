@@ -117,7 +117,9 @@ class EmbeddingJob:
         layers = read_mix(settings.mix, embedder.config) if settings.mix else settings.layers
         self.computer = Computer(embedder, layers=layers, pool=settings.pool, dtype=settings.dtype)
         self.identity = identity_of(embedder, source, settings, engine)
-        self.run = run_of(self.identity, settings)
+        same = {name: self.identity[name] for name in SAME}
+        same |= {"compression": settings.compression, "sentences": settings.keep_sentences}
+        self.run = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
         description = {
             "layers": settings.layers,
             "pool": settings.pool,
@@ -190,13 +192,6 @@ def identity_of(
         "pool": settings.pool,
         "dtype": settings.dtype,
     }
-
-
-def run_of(identity: Mapping[str, Any], settings: VectorSettings) -> str:
-    """What tells a run from others."""
-    same = {name: identity[name] for name in SAME}
-    written = {"compression": settings.compression, "sentences": settings.keep_sentences}
-    return hashlib.sha256(json.dumps({**same, **written}, sort_keys=True).encode()).hexdigest()
 
 
 def embed_files(

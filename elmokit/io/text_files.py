@@ -237,7 +237,9 @@ def read_chunks(name: str | Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Ch
     """
     path = shown(name)
     with opened(name) as (raw, file):
-        file, start = _without_mark(file, path)
+        start = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+        if start.startswith(UTF_16_MARKS):
+            file, start = _file_of(_utf_16_blocks(start, file, path)), b""
         piped = not raw.seekable()
         read = cast(io.BufferedReader, file).read1 if piped else file.read
         # Blocks without a line end are joined only once.
@@ -259,14 +261,6 @@ def read_chunks(name: str | Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Ch
                 )
         if size:
             yield Chunk(path, line, b"".join(pending), done + size if piped else raw.tell())
-
-
-def _without_mark(file: BinaryIO, path: Path) -> tuple[BinaryIO, bytes]:
-    """A file as UTF-8 behind its mark, and what had to be read of it to see that."""
-    start = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
-    if start.startswith(UTF_16_MARKS):
-        return _file_of(_utf_16_blocks(start, file, path)), b""
-    return file, start
 
 
 def shown(name: str | Path) -> Path:

@@ -107,7 +107,12 @@ class CharacterEncoder(nn.Module):
         """Largest response of every filter, (words, characters) to (words, filters)."""
         characters = self.characters(character_ids.long())
         # Bias and activation never turn an order, so they may follow the maximum, on fewer numbers.
-        responses = [strongest_response(characters, filters) for filters in self.convolutions]
+        responses = []
+        for filters in self.convolutions:
+            # One matrix product over all windows: three times as fast as conv1d on a CPU.
+            windows = characters.unfold(1, filters.kernel_size[0], 1).flatten(2)
+            strongest = (windows @ filters.weight.flatten(1).t()).amax(1)
+            responses.append(strongest if filters.bias is None else strongest + filters.bias)
         activation = torch.relu if self.config.activation == "relu" else torch.tanh
         return activation(torch.cat(responses, dim=-1))
 
@@ -117,21 +122,17 @@ class CharacterEncoder(nn.Module):
             self.characters.weight.uniform_(-1.0, 1.0)
             self.characters.weight[0].zero_()
             for convolution in self.convolutions:
-                self.initialise_convolution(convolution)
+                nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+                if self.config.activation == "relu":
+                    nn.init.uniform_(convolution.weight, -0.05, 0.05)
+                else:
+                    fan_in = convolution.in_channels * convolution.kernel_size[0]
+                    nn.init.normal_(convolution.weight, std=1 / math.sqrt(fan_in))
             for highway in self.highways:
                 initialise_linear(highway.gate, bias=-2.0)
                 initialise_linear(highway.transform)
             if self.projection is not None:
                 initialise_linear(self.projection)
-
-    def initialise_convolution(self, convolution: nn.Conv1d) -> None:
-        """Uniform for relu, normal by fan-in for tanh; no bias."""
-        nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
-        if self.config.activation == "relu":
-            nn.init.uniform_(convolution.weight, -0.05, 0.05)
-        else:
-            fan_in = convolution.in_channels * convolution.kernel_size[0]
-            nn.init.normal_(convolution.weight, std=1 / math.sqrt(fan_in))
 
 
 def marker(mark: int, max_characters: int) -> Tensor:
@@ -139,16 +140,6 @@ def marker(mark: int, max_characters: int) -> Tensor:
     word = torch.full((max_characters,), WORD_PADDING)
     word[:3] = torch.tensor([BEGIN_WORD, mark, END_WORD])
     return word
-
-
-def strongest_response(characters: Tensor, convolution: nn.Conv1d) -> Tensor:
-    """Convolve (words, characters, size) and take the maximum over positions, (words, filters).
-
-    As one matrix product over all windows: about three times as fast as conv1d on a CPU.
-    """
-    windows = characters.unfold(1, convolution.kernel_size[0], 1).flatten(2)
-    strongest = (windows @ convolution.weight.flatten(1).t()).amax(1)
-    return strongest if convolution.bias is None else strongest + convolution.bias
 
 
 def character_lengths(character_ids: Tensor) -> Tensor:
