@@ -13,12 +13,7 @@ from closeness import assert_agree
 from helpers import ROOT, assert_same_bits, run_python
 
 from elmokit import Embedder, LanguageModel
-from elmokit.bundled import (
-    BUNDLED_MODELS,
-    ENGLISH_SMALL,
-    ENGLISH_SMALL_WORD2VEC,
-    bundled_folder,
-)
+from elmokit.bundled import BUNDLED_MODELS, ENGLISH_SMALL, ENGLISH_SMALL_WORD2VEC, bundled_folder
 from elmokit.errors import InputError
 from elmokit.formats.convert import convert_model
 from elmokit.formats.find import read_model

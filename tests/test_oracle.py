@@ -284,9 +284,7 @@ def test_word_input_agrees_with_the_oracle_in_carry_and_warm(tmp_path: Path) -> 
     )
 
 
-def test_word_input_agrees_with_the_oracle_where_the_table_is_a_second_file(
-    tmp_path: Path,
-) -> None:
+def test_word_input_agrees_with_the_oracle_where_the_table_is_a_second_file(tmp_path: Path) -> None:
     options = random_options(word_input=True)
     weights = random_weights(options, seed=21, words=len(VOCABULARY))
     lstm_only = {name: values for name, values in weights.items() if name != "embedding"}

@@ -221,10 +221,7 @@ def test_a_changed_word_moves_forward_vectors_after_it_and_backward_vectors_befo
 
 
 @quick
-@given(
-    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
-    seed=st.integers(0, 1000),
-)
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), seed=st.integers(0, 1000))
 def test_reversing_the_words_and_swapping_the_stacks_swaps_the_halves(
     embedder: Embedder, lengths: list[int], seed: int
 ) -> None:

@@ -10,13 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from adaptors.allennlp_samples import (
-    BATCHES,
-    LAYERS,
-    SENTENCES,
-    SIZE,
-    Files,
-)
+from adaptors.allennlp_samples import BATCHES, LAYERS, SENTENCES, SIZE, Files
 from closeness import assert_agree
 from helpers import error_of
 from oracle import oracle_carry, oracle_layers

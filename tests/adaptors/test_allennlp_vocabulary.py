@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from adaptors.allennlp_samples import (
-    SENTENCES,
-    VOCABULARY,
-    Files,
-    assert_same,
-    word_ids,
-)
+from adaptors.allennlp_samples import SENTENCES, VOCABULARY, Files, assert_same, word_ids
 from closeness import assert_close
 
 from elmokit.adaptors.allennlp import Elmo, batch_to_ids

@@ -107,11 +107,7 @@ def test_lists_of_numbers_train_as_arrays_do(files: Files) -> None:
         **settings,
     )
     expected = plain.fit(
-        arrays,
-        labels,
-        sample_weight=weights,
-        validation_data=(arrays, labels, weights),
-        **settings,
+        arrays, labels, sample_weight=weights, validation_data=(arrays, labels, weights), **settings
     )
 
     for name, values in expected.history.items():

@@ -10,15 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from bulk.small_jobs import (
-    FORMATS,
-    contents,
-    crash,
-    embed,
-    parts_of,
-    some_lines,
-    write_text,
-)
+from bulk.small_jobs import FORMATS, contents, crash, embed, parts_of, some_lines, write_text
 from helpers import Heard, limited_files
 from small_models import small_embedder
 

@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 
 from elmokit.bulk.inputs import RecordPlace
-from elmokit.bulk.parts import (
-    End,
-    Finished,
-    Part,
-    PartStore,
-    Seen,
-    name_of_part,
-    save_array,
-)
+from elmokit.bulk.parts import End, Finished, Part, PartStore, Seen, name_of_part, save_array
 from elmokit.errors import DiskError, FormatError
 from elmokit.inference.token_vectors import KnownWords
 

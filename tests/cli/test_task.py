@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from closeness import assert_close
-from tasks.small_tasks import (
-    FAST,
-    Interrupting,
-    weights,
-    write_bilm,
-    write_examples,
-)
+from tasks.small_tasks import FAST, Interrupting, weights, write_bilm, write_examples
 
 from elmokit import TrainedTask
 

@@ -370,8 +370,7 @@ def test_pickle_in_disguise_is_never_unpickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep", "message"),
-    [(0, "is not an HDF5 file"), (3000, "is damaged or incomplete")],
+    ("keep", "message"), [(0, "is not an HDF5 file"), (3000, "is damaged or incomplete")]
 )
 def test_truncated_file_is_refused(tmp_path: Path, keep: int, message: str) -> None:
     options, weights = files_of(tmp_path)

@@ -31,12 +31,7 @@ def trained(mix):
 
 @pytest.mark.parametrize(
     "mix",
-    [
-        ScalarMix(3),
-        ScalarMix(3, layer_norm=True),
-        DirectionalMix(3),
-        DirectionalMix(3, join="add"),
-    ],
+    [ScalarMix(3), ScalarMix(3, layer_norm=True), DirectionalMix(3), DirectionalMix(3, join="add")],
 )
 def test_a_mix_is_read_as_it_was_written(tmp_path, mix):
     write_mix(trained(mix), tmp_path / "mix.json")

@@ -13,11 +13,7 @@ from small_models import small_embedder
 from elmokit.config import ModelConfig
 from elmokit.errors import ConfigError
 from elmokit.inference.embedder import LONGEST_WHOLE
-from elmokit.inference.layers import (
-    WORDS_PER_PIECE,
-    LayerChoice,
-    many_pieces,
-)
+from elmokit.inference.layers import WORDS_PER_PIECE, LayerChoice, many_pieces
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 
 WHOLE = 10**6

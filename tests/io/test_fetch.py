@@ -195,9 +195,7 @@ def test_cache_is_in_the_home_folder_unless_told(
     assert fetch.cache_folder() == tmp_path / "mine"
 
 
-def test_machine_without_a_home_folder_is_told_what_to_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_machine_without_a_home_folder_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
 

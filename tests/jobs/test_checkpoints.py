@@ -375,9 +375,7 @@ def test_checkpoint_of_the_same_run_is_read(of_a_run: Checkpoints) -> None:
         assert newest_of_run(of_a_run, identity, may_differ).step == 3
 
 
-def test_setting_that_differs_is_named_with_both_values(
-    of_a_run: Checkpoints,
-) -> None:
+def test_setting_that_differs_is_named_with_both_values(of_a_run: Checkpoints) -> None:
     identity = {"settings": changed("training.rows", 128), "corpus": "b"}
     with pytest.raises(ConfigError) as error:
         newest_of_run(of_a_run, identity, ["training.row", "rows"])

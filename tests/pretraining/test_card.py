@@ -24,9 +24,7 @@ def saved_model() -> SavedModel:
 
 
 def card_of(
-    perplexity: Perplexity | None = PERPLEXITY,
-    model: dict[str, Any] | None = None,
-    **training: Any,
+    perplexity: Perplexity | None = PERPLEXITY, model: dict[str, Any] | None = None, **training: Any
 ) -> str:
     settings: dict[str, Any] = {"steps": 20_000, "learning_rate": 0.003, "dropout": 0.25}
     config = PretrainConfig(

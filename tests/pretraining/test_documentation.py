@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, tables_of
-from elmokit.pretraining.config import (
-    CorpusConfig,
-    LoggingConfig,
-    PretrainConfig,
-    TrainingConfig,
-)
+from elmokit.pretraining.config import CorpusConfig, LoggingConfig, PretrainConfig, TrainingConfig
 from elmokit.pretraining.run import RECIPE
 
 REPOSITORY = Path(__file__).resolve().parents[2]

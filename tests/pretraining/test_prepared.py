@@ -126,8 +126,7 @@ def expected_blocks(lengths: list[list[int]], words: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["tokens.int32", "lexicon.utf8", "offsets.int64", "counts.int64", "shards.int64"],
+    "name", ["tokens.int32", "lexicon.utf8", "offsets.int64", "counts.int64", "shards.int64"]
 )
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_damaged_folder_is_named_with_the_file(corpus, name, damage):

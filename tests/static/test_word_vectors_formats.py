@@ -19,12 +19,7 @@ from hypothesis.extra.numpy import arrays
 from safetensors.numpy import save_file
 
 from elmokit.errors import ElmoError, FormatError, InputError
-from elmokit.static.files import (
-    format_of,
-    kind_of,
-    read_word_vectors,
-    save_word_vectors,
-)
+from elmokit.static.files import format_of, kind_of, read_word_vectors, save_word_vectors
 
 WORDS = ["the", "강", "bank,"]
 VECTORS = np.array([[0.1, -0.25, 3], [0.01, 0.5, -7], [1, 2, 3]], np.float32)

@@ -20,11 +20,7 @@ LENGTHS = (4, 3, 1, 6, 2)
 
 
 def random_words(
-    lengths: Sequence[int] = LENGTHS,
-    sizes: Sizes = SIZES,
-    *,
-    padding: int = 0,
-    seed: int = 0,
+    lengths: Sequence[int] = LENGTHS, sizes: Sizes = SIZES, *, padding: int = 0, seed: int = 0
 ) -> BatchVectors:
     """Sentences with vectors of their own, whatever the batch; on padding stands what may."""
     width = max(lengths, default=0) + padding

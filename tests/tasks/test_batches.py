@@ -6,13 +6,7 @@ from itertools import chain
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.examples import (
-    PairExample,
-    epoch_batches,
-    fixed_part,
-    hold_out,
-    size_of,
-)
+from elmokit.tasks.examples import PairExample, epoch_batches, fixed_part, hold_out, size_of
 
 SIZES = [random.Random(n).randint(1, 40) for n in range(300)]
 

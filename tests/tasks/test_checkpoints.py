@@ -26,10 +26,7 @@ EXAMPLES = [
 
 
 def trainer(
-    folder: Path,
-    seed: int = 0,
-    trainable: bool = False,
-    settings: Mapping[str, Any] | None = None,
+    folder: Path, seed: int = 0, trainable: bool = False, settings: Mapping[str, Any] | None = None
 ) -> TaskTrainer:
     torch.manual_seed(seed)
     task = TextTask(config("spam", settings), Labels(("ham", "spam")))

@@ -10,13 +10,7 @@ from helpers import error_of
 from elmokit.config import hints_of, tables_of
 from elmokit.io.text_files import TextSettings
 from elmokit.tasks.catalogue import CATALOGUE, task_config
-from elmokit.tasks.config import (
-    FILES,
-    OF_ALL_NETWORKS,
-    OF_NETWORK,
-    NetworkConfig,
-    TaskConfig,
-)
+from elmokit.tasks.config import FILES, OF_ALL_NETWORKS, OF_NETWORK, NetworkConfig, TaskConfig
 
 EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
 

@@ -30,11 +30,7 @@ def test_every_example_gives_its_sentences_and_its_labels():
     assert text.sentences == (("Free", "entry"),)
     assert tagged.sentences == (("Jim", "runs"),)
     assert pair.sentences == (("A", "dog"), ("An", "animal"))
-    assert (text.labels, tagged.labels, pair.labels) == (
-        ("spam",),
-        ("I-PER", "O"),
-        ("entailment",),
-    )
+    assert (text.labels, tagged.labels, pair.labels) == (("spam",), ("I-PER", "O"), ("entailment",))
 
 
 def test_example_that_is_to_be_predicted_has_no_labels():

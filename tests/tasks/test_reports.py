@@ -98,8 +98,7 @@ def test_a_run_draws_its_pictures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("draw", "what"),
-    [(draw_curves, METRICS), (draw_mix, [MIX]), (draw_confusion, ACCURACY)],
+    ("draw", "what"), [(draw_curves, METRICS), (draw_mix, [MIX]), (draw_confusion, ACCURACY)]
 )
 def test_missing_matplotlib_is_one_line_that_says_how_to_get_it(
     draw: Any, what: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

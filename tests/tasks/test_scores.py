@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from elmokit.errors import InputError
 from elmokit.tasks.examples import Labels
-from elmokit.tasks.scores import (
-    Counts,
-    Score,
-    score_labels,
-    score_spans,
-    score_words,
-)
+from elmokit.tasks.scores import Counts, Score, score_labels, score_spans, score_words
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 ANIMALS = Labels(("cat", "dog", "owl"))
@@ -36,11 +30,7 @@ def test_accuracy_is_the_share_of_labels_that_are_right():
 def test_confusion_has_a_row_for_what_is_right_and_a_column_for_what_was_predicted():
     score = score_labels(ANIMALS, EXPECTED, PREDICTED)
     assert score.matrix == ((1, 2, 0), (1, 1, 0), (1, 0, 0))
-    assert score.confusions() == [
-        ("cat", "dog", 2),
-        ("dog", "cat", 1),
-        ("owl", "cat", 1),
-    ]
+    assert score.confusions() == [("cat", "dog", 2), ("dog", "cat", 1), ("owl", "cat", 1)]
 
 
 def test_precision_recall_and_f1_of_each_class():

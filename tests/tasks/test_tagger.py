@@ -33,10 +33,7 @@ def bio() -> Tensor:
 
 
 def small_tagger(
-    crf: bool = True,
-    allowed: Tensor | None = None,
-    sizes: Sizes = SIZES,
-    dropout: float = 0.0,
+    crf: bool = True, allowed: Tensor | None = None, sizes: Sizes = SIZES, dropout: float = 0.0
 ) -> Tagger:
     torch.manual_seed(0)
     config = NetworkConfig(hidden=4, layers=2, dropout=dropout, crf=crf)

@@ -127,9 +127,7 @@ def test_raw_text_is_tagged_sentence_by_sentence_and_entities_know_their_place()
     predictions = [
         task._prediction(example, tags, [[0.0] * 9] * len(example.words))
         for example, tags in zip(
-            given.examples,
-            [("B-PER", "E-PER", "O", "O"), ("O", "O", "S-LOC", "O")],
-            strict=True,
+            given.examples, [("B-PER", "E-PER", "O", "O"), ("O", "O", "S-LOC", "O")], strict=True
         )
     ]
     joined = task.merge_predictions(given, predictions)

@@ -107,9 +107,7 @@ def test_sentences_may_be_left_out(tmp_path: Path, suffix: str, with_ids: bool) 
     path = tmp_path / f"out{suffix}"
     ids = [1, 2, 3, 4] if with_ids else [None] * 4
     write_vectors(
-        path,
-        ((*item, id) for item, id in zip(items(), ids, strict=True)),
-        keep_sentences=False,
+        path, ((*item, id) for item, id in zip(items(), ids, strict=True)), keep_sentences=False
     )
 
     with open_vectors(path) as file:

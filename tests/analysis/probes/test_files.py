@@ -4,14 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from analysis.probes.small_texts import (
-    INDEX,
-    SEMCOR,
-    TEST_DATA,
-    TEST_KEYS,
-    conllu,
-    minimal_pair,
-)
+from analysis.probes.small_texts import INDEX, SEMCOR, TEST_DATA, TEST_KEYS, conllu, minimal_pair
 from helpers import error_of, write
 
 from elmokit.analysis.probes.files import (

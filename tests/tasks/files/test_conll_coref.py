@@ -40,9 +40,7 @@ def test_mentions_of_one_chain_may_be_within_one_another(tmp_path: Path) -> None
     assert document.clusters == ((Span(0, 4), Span(1, 3)),)
 
 
-def test_the_original_columns_are_separated_by_blanks_and_have_more_between(
-    tmp_path: Path,
-) -> None:
+def test_the_original_columns_are_separated_by_blanks_and_have_more_between(tmp_path: Path) -> None:
     path = write(
         tmp_path / "original.v4_gold_conll",
         "#begin document (bc/cctv/00/cctv_0000); part 000\n"
@@ -92,8 +90,7 @@ def test_what_is_no_bracket_is_refused(column: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["EU\tB-ORG\nrejects\tO\n", "label,text\nham,see you\n", "Once upon a time.\n"],
+    "text", ["EU\tB-ORG\nrejects\tO\n", "label,text\nham,see you\n", "Once upon a time.\n"]
 )
 def test_a_file_of_another_task_is_refused(text: str, tmp_path: Path) -> None:
     path = write(tmp_path / "other.txt", text)

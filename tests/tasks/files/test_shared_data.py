@@ -97,9 +97,7 @@ def test_universal_dependencies_of_english(name, sentences, tokens):
     [
         ("snli.dev", {"contradiction": 3278, "entailment": 3329, "neutral": 3235}),
         pytest.param(
-            "snli.test",
-            {"contradiction": 3237, "entailment": 3368, "neutral": 3219},
-            marks=slow,
+            "snli.test", {"contradiction": 3237, "entailment": 3368, "neutral": 3219}, marks=slow
         ),
         ("sick.train", {"CONTRADICTION": 665, "ENTAILMENT": 1299, "NEUTRAL": 2536}),
         ("sick.trial", {"CONTRADICTION": 74, "ENTAILMENT": 144, "NEUTRAL": 282}),

@@ -205,8 +205,7 @@ def test_questions_about_one_text_share_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"network.window": 100}, {"network.overlap": 15}, {"network.longest_answer": 102}],
+    "settings", [{"network.window": 100}, {"network.overlap": 15}, {"network.longest_answer": 102}]
 )
 def test_windows_must_overlap_enough_and_go_on(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"^network: overlap is \d+; it must be below window"):

@@ -3,19 +3,9 @@ from __future__ import annotations
 from tasks.small_srl import sentence
 
 from elmokit.tasks.examples import size_of
-from elmokit.tasks.srl.propositions import (
-    Proposition,
-    RoleSentence,
-    in_parts,
-    with_found,
-)
+from elmokit.tasks.srl.propositions import Proposition, RoleSentence, in_parts, with_found
 
-THREE = sentence(
-    "a b c d",
-    (0, "B-V O O O"),
-    (1, "O B-V O O"),
-    (3, "B-ARG0 I-ARG0 O B-V"),
-)
+THREE = sentence("a b c d", (0, "B-V O O O"), (1, "O B-V O O"), (3, "B-ARG0 I-ARG0 O B-V"))
 
 
 def test_a_sentence_costs_as_much_as_it_has_predicates() -> None:

@@ -3,13 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from closeness import EXACT, assert_close
-from tasks.small_words import (
-    SIZES,
-    assert_every_parameter_learns,
-    fit,
-    random_words,
-    read_all,
-)
+from tasks.small_words import SIZES, assert_every_parameter_learns, fit, random_words, read_all
 from torch import Tensor
 
 from elmokit.tasks.config import NetworkConfig

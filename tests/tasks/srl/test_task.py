@@ -18,12 +18,7 @@ from elmokit.tasks.inputs import BatchVectors
 from elmokit.tasks.srl import task as srl_task
 from elmokit.tasks.srl.network import Predicates
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
-from elmokit.tasks.srl.results import (
-    FoundArgument,
-    FoundPredicate,
-    RolePrediction,
-    TaggedPredicate,
-)
+from elmokit.tasks.srl.results import FoundArgument, FoundPredicate, RolePrediction, TaggedPredicate
 from elmokit.tasks.srl.task import RoleGuess, SrlTask
 from elmokit.tasks.task import ParsedInput
 from elmokit.tasks.trained import TrainedTask
@@ -230,9 +225,7 @@ def test_a_line_of_json_may_name_its_predicates() -> None:
     assert other.asked == "a b"
 
 
-def test_a_prediction_is_a_line_of_text_for_each_predicate(
-    trained_srl: TrainedTask,
-) -> None:
+def test_a_prediction_is_a_line_of_text_for_each_predicate(trained_srl: TrainedTask) -> None:
     found = predicted(trained_srl, "We 777 MOTHER")
     assert found.to_text() == "[ARG0 We] [V 777] [ARG2 MOTHER]"
 
