@@ -101,7 +101,8 @@ def test_probabilities_are_those_of_the_textbook_and_add_up_to_one(order):
     model = KneserNey.train(row_of(text), outcomes, order)
     textbook = Textbook(text, outcomes, order)
     assert all(discounts[1] != Fraction(1, 2) for discounts in textbook.discounts[2:])
-    contexts = [words[:n] for words in text[:40] for n in (0, 1, 2, 3, 5)]
+    distinct = {tuple(words[:n]) for words in text[:40] for n in (0, 1, 2, 3, 5)}
+    contexts = [list(words) for words in sorted(distinct)]
     found = np.array(distributions(model, contexts))
     expected = [textbook.distribution(context) for context in contexts]
     np.testing.assert_allclose(found, expected, rtol=EXACT)
