@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no chromium; `make browser` installs Debian's"
 )
 DESKTOP, PHONE = 1200, 360
-LOOKS = [("en", DESKTOP), ("ko", PHONE), ("en", PHONE), ("ko", DESKTOP)]
+LOOKS = [("en", DESKTOP), ("ko", PHONE)]
 PANELS = ("compare", "layers", "words", "neighbours", "senses")
 KEY = "correct-horse-battery"
 MINUS = "\N{MINUS SIGN}"
