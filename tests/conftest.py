@@ -26,6 +26,21 @@ def one_line_only(error: ElmoError | ElmoWarning, *arguments: object) -> None:
 ElmoError.__init__ = ElmoWarning.__init__ = one_line_only
 
 
+LONG_FILES = (
+    *("service/test_page.py", "test_other_cpus.py", "pretraining/test_resume.py"),
+    *("test_side_effects.py", "tasks/test_training.py", "bulk/test_pipeline.py"),
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # xdist would hand out files of a single test last
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, so that no worker is left with one when the others have ended."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG_FILES))
+
+
 def pytest_report_header() -> str:
     levels = weight_levels(FBGEMMProduct) if works(FBGEMMProduct) else "no"
     capability = torch.backends.cpu.get_cpu_capability()
