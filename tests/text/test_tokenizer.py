@@ -99,7 +99,7 @@ def test_a_long_line_takes_time_in_proportion_to_its_length(unit: str):
     seconds(1000)
 
     # 4 would be linear and 16 quadratic; a busy machine makes one measurement unreliable.
-    assert any(seconds(40_000) < 10 * seconds(10_000) + 0.01 for _ in range(5))
+    assert any(seconds(80_000) < 10 * seconds(20_000) + 0.05 for _ in range(5))
 
 
 def test_threads_get_what_one_thread_gets():
