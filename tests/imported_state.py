@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGE = "elmokit"
-LATER = ("nltk.tokenize", "sentencex", "lancedb")
+LATER = ("sentencex", "lancedb")
 environment_before = dict(os.environ)
 mapped: list[str] = []
 

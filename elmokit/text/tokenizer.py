@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from elmokit.config import check_choice
 from elmokit.errors import InputError
@@ -75,7 +74,7 @@ class WhitespaceTokenizer:
 class DefaultTokenizer:
     """For raw text in any script: words as in the Penn Treebank, sentences as in Wikipedia.
 
-    sentencex (the Wikimedia Foundation's) finds the sentences, NLTK's treebank tokenizer their
+    sentencex (the Wikimedia Foundation's) finds the sentences, the treebank's rules their
     words. A blank line ends a sentence, a single line break does not. Chinese characters and
     hiragana are a word each; so is punctuation of any script. As in the treebank, the period that
     ends a sentence is a word of its own, after an abbreviation too.
@@ -161,8 +160,8 @@ def _treebank_words(text: str, start: int, end: int) -> list[Token]:
     shown = text[start:end].translate(STAND_INS)
     tokens = []
     for first, last in pairwise([*_inner_sentence_starts(shown), len(shown)]):
-        # NLTK only puts spaces between characters, so the lengths of its words tell their places.
-        for word in word_tokenizer().tokenize(shown[first:last]):
+        # Only spaces are put between characters, so the lengths of words tell their places.
+        for word in spaced_treebank(shown[first:last]).split():
             while text[start].isspace():
                 start += 1
             tokens.append(Token(text[start : start + len(word)], start, start + len(word)))
@@ -170,28 +169,54 @@ def _treebank_words(text: str, start: int, end: int) -> list[Token]:
     return tokens
 
 
-@cache
-def word_tokenizer() -> Any:
-    """NLTK's tokenizer, imported when first needed: with SciPy installed, NLTK takes a second."""
-    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
-
-    return NLTKWordTokenizer()
+def spaced_treebank(sentence: str) -> str:
+    """A sentence with whitespace between its words; no other character is added or dropped."""
+    for pattern, replacement in TREEBANK_RULES:
+        sentence = pattern.sub(replacement, sentence)
+    return sentence
 
 
 def _inner_sentence_starts(shown: str) -> list[int]:
     """Where sentences start inside a sentence: those within its quotations and brackets.
 
-    To sentencex a quotation is one with the sentence around it, but NLTK sees a period only at the
-    end of what it is given. Without their marks, quotations are cut like any text.
+    To sentencex a quotation is one with the sentence around it, but the rules see a period only at
+    the end of what they are given. Without their marks, quotations are cut like any text.
     """
     unmarked = OPENING_MARK.sub(" ", shown).translate(CLOSING_MARKS)
     return [0] if unmarked == shown else _sentence_starts(unmarked)
 
 
-class _StandIns(dict[int, str]):
-    """What NLTK is shown for each character, worked out at first sight (for `str.translate`).
+TREEBANK_RULES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        ("“|``?", r" \g<0> "),
+        (r"([ (\[{<])''", r"\1 `` "),
+        (r"(?i)(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", "' "),
+        (r"([^.])\.([\])}>'” ]*+)\s*$", r"\1 . \2 "),  # the period of the sentence
+        (r"([:,])(\D)", r" \1 \2"),
+        (r"[:,]$", r" \g<0> "),
+        (r"\.{2,}|[;@#$%&?!\u2012-\u2015]", r" \g<0> "),
+        (r"([^'])' ", r"\1 ' "),
+        (r"[*()\[\]{}<>”]|--|''", r" \g<0> "),
+        (r"\s+|$", " "),
+        (r"([^' ])('[sSmMdD]?) ", r"\1 \2 "),
+        (r"([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
+        (
+            r"(?i)\b(can(?=not)|d(?='ye)|gim(?=me)|gon(?=na)|got(?=ta)|lem(?=me)|more(?='n)"
+            r"|wan(?=na\s))(not|'ye|me|na|ta|'n)\b",
+            r" \1 \2 ",
+        ),
+        (r"(?i) ('t)(is|was)\b", r" \1 \2 "),
+    )
+]
+"""The rules of the Penn Treebank as NLTK's NLTKWordTokenizer has them, for text without double
+quotes; one rule here does what several do there, and a test compares the two."""
 
-    NLTK knows the punctuation of English. Every other mark is shown to it as the English mark
+
+class _StandIns(dict[int, str]):
+    """What the rules see for each character, worked out at first sight (for `str.translate`).
+
+    They know the punctuation of English. Every other mark is shown to them as the English mark
     of the same use, one character for one, so that places in the text stay the same.
     """
 
@@ -205,7 +230,7 @@ OPENING_MARK = re.compile(r"""(?<![^\s(\[{“”'])[(\[{“”']""")  # ” is w
 CLOSING_MARKS = str.maketrans(")]}”", "»»»»")  # which sentencex leaves with the word before
 ALWAYS_A_WORD = "*"
 STAND_IN_OF_CHARACTER = {
-    '"': "”",  # NLTK would rewrite it as `` or ''
+    '"': "”",  # left and right are not told apart
     "\N{RIGHT SINGLE QUOTATION MARK}": "'",
     "\N{ARABIC DECIMAL SEPARATOR}": ".",
     "\N{ARABIC THOUSANDS SEPARATOR}": ",",
@@ -221,7 +246,7 @@ WITHOUT_WHITESPACE = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "H
 
 
 def _stand_in(character: str) -> str:
-    """What NLTK is shown for `character`; most stand for themselves."""
+    """What the rules see for `character`; most stand for themselves."""
     if unicodedata.name(character, "").startswith(WITHOUT_WHITESPACE):
         return ALWAYS_A_WORD
     category = unicodedata.category(character)

@@ -8,15 +8,18 @@ import pytest
 from helpers import ROOT, loaded_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nltk.tokenize import NLTKWordTokenizer
 
 from elmokit.errors import ConfigError
 from elmokit.text.tokenizer import (
     LONGEST_SENTENCE,
+    STAND_INS,
     DefaultTokenizer,
     Token,
     Tokenizer,
     WhitespaceTokenizer,
     load_tokenizer,
+    spaced_treebank,
 )
 
 DATA = ROOT.parent / "shared" / "data"
@@ -242,10 +245,26 @@ def test_import_and_the_whitespace_tokenizer_load_no_library():
         "from elmokit.text.tokenizer import load_tokenizer;"
         "load_tokenizer('whitespace').words('a b'); load_tokenizer('default')"
     )
-    assert not loaded_by(program, ["nltk", "sentencex", "regex", "numpy", "torch"])
+    assert not loaded_by(program, ["sentencex", "numpy", "torch"])
 
 
-# Agreement with the data of the tasks
+# Agreement with NLTK, and with the data of the tasks
+
+PIECES = [*"aAsStTmMdDlLeErRvV1. ',;:!?()[]{}<>-`“”*$\n—…é", "n't", "'ll", "cannot", "d'ye"]
+PIECES += ["gimme", "gonna", "gotta", "lemme", "more'n", "wanna", "'tis", "'twas", " ", " "]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
+@settings(max_examples=1000)
+def test_words_are_those_that_nltk_finds(sentence: str):
+    assert spaced_treebank(sentence).split() == NLTKWordTokenizer().tokenize(sentence)
+
+
+@pytest.mark.skipif(not EWT.exists(), reason="../shared/data/ud-ewt is not here")
+def test_words_of_real_text_are_those_that_nltk_finds():
+    for raw, _ in ewt_sentences():
+        shown = raw.translate(STAND_INS)
+        assert spaced_treebank(shown).split() == NLTKWordTokenizer().tokenize(shown)
 
 
 def ewt_sentences() -> Iterator[tuple[str, list[str]]]:
