@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,8 +171,11 @@ def write_model(
         write_object(contents, temporary / CONFIG)
 
 
-def model_card(saved: SavedModel) -> str:
-    """A short README: what the model is, and how to load it."""
+def model_card(saved: SavedModel, example: Sequence[str] = ("The", "river", "bank")) -> str:
+    """A short README: what the model is, and how to load it.
+
+    `example` is a sentence of its language.
+    """
     rows = (
         f"| {name} | {f'{value:,}' if type(value) is int else value} |"
         for name, value in describe(saved).items()
@@ -186,7 +190,7 @@ def model_card(saved: SavedModel) -> str:
 from elmokit import Embedder
 
 elmo = Embedder.load("path/to/this/folder")
-elmo.embed([["The", "river", "bank"]])
+elmo.embed([{json.dumps(list(example), ensure_ascii=False)}])
 ```
 """
 

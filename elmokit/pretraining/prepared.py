@@ -205,6 +205,18 @@ class PreparedCorpus:
         """The borders around every sentence (sentences, 2), as positions in the tokens."""
         return np.lib.stride_tricks.sliding_window_view(self._borders(), 2)
 
+    def short_sentence(self) -> list[str]:
+        """The first sentence of 3 to 8 words, as an example; where there is none, the first words.
+
+        It is looked for near the beginning only.
+        """
+        tokens = self.tokens[:WORDS_AT_ONCE]
+        borders = np.flatnonzero(tokens == BORDER)
+        short = (np.diff(borders) >= 4) & (np.diff(borders) <= 9)
+        start = 1 + (borders[np.argmax(short)] if short.any() else 0)
+        end = next((border for border in borders if border > start), len(tokens))
+        return [self.word(number) for number in tokens[start : min(end, start + 8)].tolist()]
+
     def _borders(self) -> NDArray[np.int64]:
         """The positions (sentences + 1) of all borders."""
         borders = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -50,9 +50,13 @@ from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
 
 def training_card(
-    saved: SavedModel, config: PretrainConfig, checkpoint: Checkpoint, perplexity: Perplexity | None
+    saved: SavedModel,
+    config: PretrainConfig,
+    checkpoint: Checkpoint,
+    perplexity: Perplexity | None,
+    example: Sequence[str],
 ) -> str:
-    """The model's own card, followed by its history."""
+    """The model's own card, with a sentence of its text, followed by its history."""
     progress = checkpoint.values["progress"]
     training = config.training
     batch = f"{training.rows} streams of {training.unroll} words"
@@ -72,7 +76,7 @@ def training_card(
         "held-out text": "none" if perplexity is None else perplexity.describe(),
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
-    return f"{model_card(saved)}\n## Training\n\n| | |\n|---|---|\n{table}\n"
+    return f"{model_card(saved, example)}\n## Training\n\n| | |\n|---|---|\n{table}\n"
 
 
 def start_from_vectors(bilm: BiLM, vocabulary: Vocabulary, path: str) -> None:
@@ -168,7 +172,8 @@ def pretrain(
             check_agreement(trainer)
             try:
                 trainer.train()
-                return finish(trainer, vocabulary) if group.leads else None
+                example = corpus.short_sentence()
+                return finish(trainer, vocabulary, example) if group.leads else None
             except KeyboardInterrupt:
                 raise interrupted(trainer.checkpoints) from None
 
@@ -330,8 +335,11 @@ def identity_of(
     }
 
 
-def finish(trainer: Trainer, vocabulary: Vocabulary) -> Result:
-    """Write the best model, or the last one where there is no held-out text."""
+def finish(trainer: Trainer, vocabulary: Vocabulary, example: Sequence[str]) -> Result:
+    """Write the best model, or the last one where there is no held-out text.
+
+    `example` is a sentence for its card.
+    """
     progress, folder, perplexity = trainer.progress, trainer.folder, None
     checkpoint = best_or_newest(trainer.checkpoints)
     weights = trainer.final_weights(checkpoint)
@@ -341,7 +349,7 @@ def finish(trainer: Trainer, vocabulary: Vocabulary) -> Result:
         known = trainer.measured.get(checkpoint.step)
         perplexity = known or trainer.held_out.perplexity(bilm, trainer.observer)
     saved = SavedModel(bilm.config, bilm.state_dict(), trainer.config.corpus.tokenizer, vocabulary)
-    card = training_card(saved, trainer.config, checkpoint, perplexity)
+    card = training_card(saved, trainer.config, checkpoint, perplexity, example)
     write_model(folder / MODEL_OF_RUN, saved._replace(card=card), force=True)
     draw(folder, trainer)
     return Result(

@@ -34,7 +34,7 @@ def card_of(
     )
     progress = {"step": 12_000, "words": 34_567_890, "seconds": 9000.0}
     checkpoint = Checkpoint(12_000, {}, {"progress": progress})
-    return training_card(saved_model(), config, checkpoint, perplexity)
+    return training_card(saved_model(), config, checkpoint, perplexity, ["배", "를", "타"])
 
 
 def history(card: str) -> dict[str, str]:
@@ -46,7 +46,8 @@ def history(card: str) -> dict[str, str]:
 
 def test_card_is_the_models_own_with_its_history() -> None:
     card = card_of()
-    assert card.startswith(model_card(saved_model()))
+    assert card.startswith(model_card(saved_model(), ["배", "를", "타"]))
+    assert 'elmo.embed([["배", "를", "타"]])' in card
     found = history(card)
     assert found["steps"] == "12,000"
     assert found["words read"] == "34,567,890"

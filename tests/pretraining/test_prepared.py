@@ -39,6 +39,18 @@ def test_word_that_is_not_in_the_text_has_no_id(corpus):
     assert [corpus.id_of(word) for word in ("", "!", "cats", "zebra", "고양이")] == [None] * 5
 
 
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("no !\none two three four five six seven eight nine\n배 를 타\nthe cat sat\n", "배 를 타"),
+        ("1 2 3 4 5 6 7 8 9\na b\n", "1 2 3 4 5 6 7 8"),
+        ("a b\n", "a b"),
+    ],
+)
+def test_example_of_a_text_is_its_first_sentence_of_a_few_words(tmp_path, text, example):
+    assert prepared(tmp_path, text).short_sentence() == example.split()
+
+
 @pytest.mark.parametrize("max_characters", [3, 4, 5, 6, 10, 50])
 def test_character_ids_are_those_of_the_words(tmp_path, max_characters):
     long = "x" * 47 + "é"  # its last byte is the 49th: one too many for 50
