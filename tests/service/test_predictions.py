@@ -77,4 +77,5 @@ def test_a_model_without_words_says_so(post):
         response = post(path, body, model=bare)
         assert response.status_code == 404
         assert response.json()["error"]["message"].startswith("this model has no softmax")
+        assert response.json()["error"]["code"] == "no_words"
     assert post("/embed", {"texts": ["a"]}, model=bare).status_code == 200
