@@ -96,7 +96,7 @@ export function sensesPanel({ model, panel, values, guard }) {
   function senseSection({ number: n, occurrences, typical, examples }) {
     return section(
       [drawn("svg", { class: "mark", viewBox: "0 0 12 12", "aria-hidden": "true" }, mark(n, 6, 6)), text("sense", { n })],
-      `${number(occurrences)} · ${typical.join(", ")}`,
+      [number(occurrences), typical.join(", ")].filter(Boolean).join(" · "),
       found(examples),
     );
   }
