@@ -35,8 +35,14 @@ from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
 from elmokit.model.both_directions import run_apart
 from elmokit.model.weights import track_writes
-from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentences, short
+from elmokit.text.characters import (
+    Sentence,
+    UnusualWords,
+    batch_by_length,
+    check_sentences,
+    short,
+    windows,
+)
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 

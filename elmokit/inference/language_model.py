@@ -41,11 +41,16 @@ from elmokit.inference.token_vectors import (
 )
 from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM
-from elmokit.model.lstm import LSTMState
-from elmokit.model.packing import pack
+from elmokit.model.lstm import LSTMState, pack
 from elmokit.model.weights import track_writes
-from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentence, check_sentences
+from elmokit.text.characters import (
+    Sentence,
+    UnusualWords,
+    batch_by_length,
+    check_sentence,
+    check_sentences,
+    windows,
+)
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
+from elmokit.bundled import BUNDLED, ENGLISH_SMALL_WORD2VEC
 from elmokit.config import check_size
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
@@ -127,7 +127,7 @@ class StaticVectors:
         `load()`, `load("glove.6B.50d.txt.gz")`, `load("vectors.bin")`. The tokenizer is the one
         the vectors were trained with, where the file says it, unless given.
         """
-        path = Path(path or bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE)
+        path = Path(path or BUNDLED / ENGLISH_SMALL_WORD2VEC / VECTORS_FILE)
         words, table, description, subwords = read_word_vectors(path, progress=progress)
         chosen = description.get("tokenizer", "default") if tokenizer is None else tokenizer
         return cls(

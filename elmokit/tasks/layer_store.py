@@ -25,8 +25,7 @@ from elmokit.io.files import claim, disk_errors
 from elmokit.jobs.checkpoints import fingerprint
 from elmokit.model.bilm import Layers
 from elmokit.tasks.examples import Words
-from elmokit.text.batching import windows
-from elmokit.text.characters import Sentence, check_sentences
+from elmokit.text.characters import Sentence, check_sentences, windows
 
 Array = NDArray[np.float32]
 

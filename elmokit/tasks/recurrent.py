@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from elmokit.model.lstm import Packing, pack
 from elmokit.model.lstm_gradients import (
     output_gate,
     previous_outputs,
@@ -17,7 +18,6 @@ from elmokit.model.lstm_gradients import (
     tanh_,
     update_cell,
 )
-from elmokit.model.packing import Packing, pack
 
 
 class VariationalDropout(nn.Module):
