@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from elmokit.config import check_size
+from elmokit.config import Count, Within, checked
 from elmokit.errors import InputError
 from elmokit.io.files import check_new_file, disk_errors
 from elmokit.io.text_files import TextSettings, find_files
@@ -29,9 +29,9 @@ def build_vocabulary(
     and with them special words that stand literally in the text. With `max_size` the vocabulary is
     of the most frequent words, and has that size at most, special words counted.
     """
-    check_size("min_count", min_count)
+    checked("min_count", min_count, Count)
     if max_size is not None:
-        check_size("max_size", max_size, least=len(SPECIAL) + 1)
+        checked("max_size", max_size, Annotated[int, Within(least=len(SPECIAL) + 1)])
     # The last is not a word to whoever reads the file: it would shift the ids of all after it.
     reserved = [corpus.id_of(word) or 0 for word in (*SPECIAL, NOT_A_WORD)]
     ids = np.argsort(-corpus.counts, kind="stable")  # those of the same count by rising id

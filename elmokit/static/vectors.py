@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from elmokit.bundled import BUNDLED, ENGLISH_SMALL_WORD2VEC
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.static.files import VECTORS_FILE, Subwords, read_word_vectors, save_word_vectors
@@ -146,7 +146,7 @@ class StaticVectors:
         Subwords are not written: only training writes fastText's own file.
         """
         if words is not None:
-            check_size("words", words)
+            checked("words", words, Count)
         description = {"tokenizer": self.tokenizer.name, **self.description}
         save_word_vectors(path, self.words[:words], self._table[:words], description)
 
@@ -260,7 +260,7 @@ class StaticVectors:
         self, vector: Vectors, top: int = 10, without: Sequence[int] = ()
     ) -> list[WordNeighbour]:
         """The words nearest to a vector (size,) by cosine, but those of some rows."""
-        check_size("top", top)
+        checked("top", top, Count)
         cosines = np.concatenate([self.rows(block) @ unit(vector) for block in self._blocks()])
         cosines /= self._lengths
         cosines[list(without)] = -np.inf

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import torch
 
-from elmokit.config import check_choice
+from elmokit.config import checked
 from elmokit.errors import FormatError, InputError
 from elmokit.formats.mixes import write_mix
 from elmokit.inference.embedder import Embedder
@@ -374,7 +374,7 @@ def train_task(
         observer: Told how far it is.
     """
     started = time.monotonic()
-    check_choice("cache", cache, get_args(Cache))
+    checked("cache", cache, Cache)
     folder, observer = Path(folder), observer or Observer()
     check_folder(folder, resume, force)
     if force and isinstance(bilm, BilmReference):

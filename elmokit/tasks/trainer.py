@@ -284,7 +284,7 @@ class TaskTrainer:
 
     def stop_if_requested(self, request: StopRequest) -> None:
         """Save and stop if somebody asked to."""
-        if request:
+        if request.made:
             self.save()
             raise StoppedError(
                 f"stopped in epoch {self.progress.epoch + 1} of {self.training.epochs}; everything "
