@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from elmokit.model.lstm import Packing, pack
-from elmokit.model.lstm_gradients import (
+from elmokit.model.lstm import (
+    Packing,
     output_gate,
+    pack,
     previous_outputs,
     step_gradient,
     steps_of,
