@@ -28,7 +28,7 @@ from elmokit.system import counted
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.examples import AnyExample, fixed_part, hold_out
 from elmokit.tasks.files.examples import format_of, read_examples
-from elmokit.tasks.inputs import build_inputs
+from elmokit.tasks.inputs import StaticLookup, build_inputs
 from elmokit.tasks.layer_store import LayerStore, folder_name, identity_of_bilm
 from elmokit.tasks.reports import (
     MixReport,
@@ -38,7 +38,6 @@ from elmokit.tasks.reports import (
     errors_text,
     mix_reports,
 )
-from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.task import AnyTask, TaskModel
 from elmokit.tasks.trained import (
     BILM,
