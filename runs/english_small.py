@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.machine import one_line_errors
-from elmokit.bundled import ENGLISH_SMALL, bundled_folder
+from elmokit.bundled import BUNDLED, ENGLISH_SMALL
 from elmokit.cli.models import in_words
 from elmokit.errors import InputError
 from elmokit.formats.find import read_model
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the folder of the run")
     parser.add_argument(
-        "--output", type=Path, default=bundled_folder(ENGLISH_SMALL), help="where to ship to"
+        "--output", type=Path, default=BUNDLED / ENGLISH_SMALL, help="where to ship to"
     )
     arguments = parser.parse_args()
     ship(arguments.run, arguments.output)

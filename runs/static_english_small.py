@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import one_line_errors, processor
-from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
+from elmokit.bundled import BUNDLED, ENGLISH_SMALL_WORD2VEC
 from elmokit.cli.progress import Display
 from elmokit.errors import InputError
 from elmokit.io.files import write_folder_atomically
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=SETTINGS.threads)
     parser.add_argument("--most", type=int, help="train on the first sentences only, to try it")
     parser.add_argument(
-        "--output", type=Path, default=bundled_folder(ENGLISH_SMALL_WORD2VEC), help="where to ship"
+        "--output", type=Path, default=BUNDLED / ENGLISH_SMALL_WORD2VEC, help="where to ship"
     )
     arguments = parser.parse_args()
     settings = TrainingSettings(**{**vars(SETTINGS), "threads": arguments.threads})

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.machine import describe, mean_and_deviation
 from benchmarks.text import REPOSITORY
-from elmokit.bundled import ENGLISH_SMALL, bundled_folder
+from elmokit.bundled import BUNDLED, ENGLISH_SMALL
 from elmokit.cli.progress import Display
 from elmokit.errors import ConfigError, InputError
 from elmokit.io.files import write_atomically
@@ -173,7 +173,7 @@ def plain(name: str) -> str:
 
 def version() -> str:
     """Which bundled model this is: the beginning of its weights' checksum."""
-    weights = bundled_folder(ENGLISH_SMALL) / "weights.safetensors"
+    weights = BUNDLED / ENGLISH_SMALL / "weights.safetensors"
     return hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+BUNDLED = Path(__file__).parent
+"""Where they are on this machine, each under its name."""
 ENGLISH_SMALL = "english-small"
 BUNDLED_MODELS = (ENGLISH_SMALL,)
 ENGLISH_SMALL_WORD2VEC = "english-small-word2vec"
@@ -12,8 +14,3 @@ ENGLISH_SMALL_WORD2VEC = "english-small-word2vec"
 def is_bundled(model: str | Path) -> bool:
     """Whether this is the name of a bundled model, and of nothing here."""
     return str(model).lower() in BUNDLED_MODELS and not Path(model).exists()
-
-
-def bundled_folder(name: str | Path) -> Path:
-    """Where a bundled model is on this machine."""
-    return Path(__file__).parent / str(name).lower()

@@ -144,23 +144,14 @@ class ModelCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `--model OPTIONS WEIGHTS` as `--model OPTIONS --weights WEIGHTS`."""
-        return super().parse_args(ctx, split_pair(args))
-
-
-def split_pair(arguments: list[str]) -> list[str]:
-    """Name the weights that follow an options file.
-
-    >>> split_pair(["--model", "options.json", "weights.hdf5", "text"])
-    ['--model', 'options.json', '--weights', 'weights.hdf5', 'text']
-    """
-    arguments = list(arguments)
-    if "--model" in arguments:
-        place = arguments.index("--model") + 2
-        options, weights = [*arguments[place - 1 : place + 1], "", ""][:2]
-        files = (".json", ".hdf5", ".h5")
-        if options.endswith(files) and weights.endswith(files):
-            arguments.insert(place, "--weights")
-    return arguments
+        args = list(args)
+        if "--model" in args:
+            place = args.index("--model") + 2
+            options, weights = [*args[place - 1 : place + 1], "", ""][:2]
+            files = (".json", ".hdf5", ".h5")
+            if options.endswith(files) and weights.endswith(files):
+                args.insert(place, "--weights")
+        return super().parse_args(ctx, args)
 
 
 def model_option(otherwise: str) -> Option[Any]:

@@ -8,19 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from elmokit.config import (
-    ModelConfig,
-    Precision,
-    State,
-    WordEncoderConfig,
-    check_choice,
-    check_size,
-)
+from elmokit.config import Count, ModelConfig, Precision, State, WordEncoderConfig, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.layers import WORDS_PER_PIECE, LayerChoice, Mix, Piece, Pool, many_pieces
@@ -35,8 +28,14 @@ from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
 from elmokit.model.both_directions import run_apart
 from elmokit.model.weights import track_writes
-from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentences, short
+from elmokit.text.characters import (
+    Sentence,
+    UnusualWords,
+    batch_by_length,
+    check_sentences,
+    short,
+    windows,
+)
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
@@ -110,9 +109,9 @@ class Embedder:
         cache_words: int = 65536,
         device: str | torch.device | None = None,
     ) -> None:
-        check_choice("state", state, get_args(State))
-        check_choice("precision", precision, get_args(Precision))
-        check_size("warm_runs", warm_runs)
+        checked("state", state, State)
+        checked("precision", precision, Precision)
+        checked("warm_runs", warm_runs, Count)
         self.bilm = bilm.to(check_device(device)).eval() if device is not None else bilm.eval()
         track_writes(bilm)
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import ModelConfig, Number, check_choice, check_size, checked
+from elmokit.config import Count, CountOrZero, ModelConfig, Number, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.predictions import (
@@ -41,11 +41,16 @@ from elmokit.inference.token_vectors import (
 )
 from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM
-from elmokit.model.lstm import LSTMState
-from elmokit.model.packing import pack
+from elmokit.model.lstm import LSTMState, pack
 from elmokit.model.weights import track_writes
-from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentence, check_sentences
+from elmokit.text.characters import (
+    Sentence,
+    UnusualWords,
+    batch_by_length,
+    check_sentence,
+    check_sentences,
+    windows,
+)
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
@@ -240,7 +245,7 @@ class LanguageModel:
         self, sentences: Iterable[Sentence], state: StartState = "zero"
     ) -> Iterator[SentenceScore]:
         """Score any number of sentences in constant memory, in order."""
-        check_choice("state", state, get_args(StartState))
+        checked("state", state, StartState)
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             check_sentences(sentences)
         tokens = TOKENS_PER_WINDOW[state]
@@ -287,7 +292,7 @@ class LanguageModel:
         vocabulary's counts. Where it has none every word is taken as equally frequent, and
         `log_prior` is None. `probability` is the score's share over all words.
         """
-        check_size("top", top)
+        checked("top", top, Count)
         fit = self._fit(before, after)
         return [fit.row(number) for number in best(fit.scores, top)]
 
@@ -333,12 +338,12 @@ class LanguageModel:
             after: Words that end the sentence; given these, the words before them are drawn, from
                 the last to the first.
         """
-        check_size("words", words)
+        checked("words", words, Count)
         checked("temperature", temperature, Number)
         if top is not None:
-            check_size("top", top)
+            checked("top", top, Count)
         if seed is not None:
-            check_size("seed", seed, least=0)
+            checked("seed", seed, CountOrZero)
         if after is not None and before:
             raise InputError("both before and after are given; sampling continues from one of them")
         direction = self._forward if after is None else self._backward
@@ -408,7 +413,7 @@ class LanguageModel:
         return direction.read_on(self._opened(direction, words))[0]
 
     def _likeliest(self, direction: Direction, words: Sentence, top: int) -> list[WordProbability]:
-        check_size("top", top)
+        checked("top", top, Count)
         offered = self._offered(direction, self._after(direction, words))
         return [
             WordProbability(self.vocabulary.word_of(number), math.exp(offered[number]))

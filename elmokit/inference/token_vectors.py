@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig, check_size
+from elmokit.config import (
+    CharacterEncoderConfig,
+    CountOrZero,
+    ModelConfig,
+    WordEncoderConfig,
+    checked,
+)
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
 from elmokit.model.both_directions import FEWEST_ROWS, can_share_cores, run_each
@@ -100,7 +106,7 @@ class WordCache:
         capacity: int,
         version: Callable[[], object],
     ) -> None:
-        check_size("cache_words", capacity, least=0)
+        checked("cache_words", capacity, CountOrZero)
         self.encode = encode
         self.capacity = capacity
         self.hits = 0

@@ -11,8 +11,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
-from elmokit.config import check_size
+from elmokit.bundled import BUNDLED, ENGLISH_SMALL_WORD2VEC
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.static.files import VECTORS_FILE, Subwords, read_word_vectors, save_word_vectors
@@ -127,7 +127,7 @@ class StaticVectors:
         `load()`, `load("glove.6B.50d.txt.gz")`, `load("vectors.bin")`. The tokenizer is the one
         the vectors were trained with, where the file says it, unless given.
         """
-        path = Path(path or bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE)
+        path = Path(path or BUNDLED / ENGLISH_SMALL_WORD2VEC / VECTORS_FILE)
         words, table, description, subwords = read_word_vectors(path, progress=progress)
         chosen = description.get("tokenizer", "default") if tokenizer is None else tokenizer
         return cls(
@@ -146,7 +146,7 @@ class StaticVectors:
         Subwords are not written: only training writes fastText's own file.
         """
         if words is not None:
-            check_size("words", words)
+            checked("words", words, Count)
         description = {"tokenizer": self.tokenizer.name, **self.description}
         save_word_vectors(path, self.words[:words], self._table[:words], description)
 
@@ -260,7 +260,7 @@ class StaticVectors:
         self, vector: Vectors, top: int = 10, without: Sequence[int] = ()
     ) -> list[WordNeighbour]:
         """The words nearest to a vector (size,) by cosine, but those of some rows."""
-        check_size("top", top)
+        checked("top", top, Count)
         cosines = np.concatenate([self.rows(block) @ unit(vector) for block in self._blocks()])
         cosines /= self._lengths
         cosines[list(without)] = -np.inf

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-from elmokit.config import change_setting, check_choice, hints_of, tables_of
+from elmokit.config import change_setting, check_choice, checked, hints_of, tables_of
 from elmokit.errors import ConfigError
 from elmokit.tasks.config import (
     FILES,
@@ -191,7 +191,7 @@ def task_config(
     50
     """
     check_choice("task", name, tuple(CATALOGUE))
-    check_choice("preset", preset, get_args(Preset))
+    checked("preset", preset, Preset)
     task = CATALOGUE[name]
     tables: dict[str, Any] = {table: dict(values) for table, values in task.presets[preset].items()}
     for setting, value in (settings or {}).items():

@@ -26,13 +26,11 @@ from elmokit.tasks.config import Kind, TaskConfig
 from elmokit.tasks.coref.task import CorefTask
 from elmokit.tasks.examples import AnyExample, Labels, size_of
 from elmokit.tasks.files.examples import after_training, read_examples
-from elmokit.tasks.inputs import build_inputs
-from elmokit.tasks.labelling import PairTask, TextTask
+from elmokit.tasks.inputs import StaticLookup, build_inputs
+from elmokit.tasks.labelling import PairTask, TagTask, TextTask
 from elmokit.tasks.layer_store import identity_of_bilm
 from elmokit.tasks.reading.task import ReadingTask
 from elmokit.tasks.srl.task import SrlTask
-from elmokit.tasks.static_vectors import StaticLookup
-from elmokit.tasks.tagging import TagTask
 from elmokit.tasks.task import AnyTask, ParsedInput, Prediction, TaskModel
 from elmokit.tasks.trainer import CHECKPOINTS, Evaluation, answers, evaluate
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer

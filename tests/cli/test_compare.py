@@ -22,7 +22,7 @@ def test_static_vectors_are_shown_beside(elmo, model, vectors):
 
 
 def test_the_bundled_vectors_are_shown_where_they_are(elmo, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("elmokit.static.vectors.BUNDLED", tmp_path)
     arguments = ["compare", "bank", *BANKS, "--model", model]
     assert "word2vec" not in elmo(*arguments)[1]
     static = small_vectors(description={"method": "skip-gram"})

@@ -8,8 +8,7 @@ from tasks.small_tasks import config, untrained
 
 from elmokit.errors import InputError
 from elmokit.tasks.examples import Labels, PairExample, TaggedSentence, TextExample
-from elmokit.tasks.labelling import PairTask, TextTask
-from elmokit.tasks.tagging import TagTask
+from elmokit.tasks.labelling import PairTask, TagTask, TextTask
 from elmokit.tasks.task import AnyTask, words_of
 from elmokit.tasks.trainer import evaluate
 from elmokit.text.tokenizer import load_tokenizer

@@ -17,7 +17,7 @@ from elmokit.analysis.neighbours.store import (
     storable,
 )
 from elmokit.analysis.senses import Occurrence, Senses, find_senses
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.static.vectors import near_forms, unit
 from elmokit.text.tokenizer import Tokenizer
@@ -136,7 +136,7 @@ class NeighbourIndex:
             same_word: Only occurrences of the same word, in capitals or not: all are compared.
             exact: Compare all vectors, without the vector index.
         """
-        check_size("top", top)
+        checked("top", top, Count)
         if not 0 <= position < len(words):
             raise InputError(f"position is {position}; the sentence has {len(words)} words, from 0")
         column = self.description.column(layer)
