@@ -33,6 +33,7 @@ from elmokit.io.text_files import (
     OF_EXAMPLES,
     STANDARD_INPUT,
     TEXT_SUFFIXES,
+    TOKENIZERS,
     TextFormat,
     TextSettings,
     compression,
@@ -42,7 +43,7 @@ from elmokit.io.text_files import (
     shown,
     suffix,
 )
-from elmokit.text.tokenizer import sentences_of_text
+from elmokit.text.tokenizer import Tokenizer, sentences_of_text
 
 TEXTS_LOOKED_AT = 20
 RAW_SHARE = 0.25
@@ -115,6 +116,7 @@ class Input:
         self, paths: Sequence[Path], settings: TextSettings, *, streamed: bool = False
     ) -> None:
         self.settings = settings
+        self.tokenizer: Tokenizer | None = None  # the user's own, which the settings cannot name
         self.streamed = streamed
         self.files = [] if streamed else list(paths)
         self.position = 0
@@ -149,7 +151,7 @@ class Input:
             rows = warn_of_raw_text(rows, self._name)
         for number, row in rows:
             if not isinstance(row.value, list):
-                sentences = sentences_of_text(row.value, self.settings)
+                sentences = sentences_of_text(row.value, self.settings, self.tokenizer)
             else:
                 sentences = [row.value] if row.value or not self.settings.split else []
             for words in sentences:
@@ -169,7 +171,8 @@ class Input:
         inputs = [{"name": str(path), **fingerprint(path)} for path in self.files]
         if self.streamed:
             inputs = [{"name": self._name}]
-        return {"inputs": inputs, "settings": self.settings.to_dict()}
+        own = {} if self.tokenizer is None else {"tokenizer": self.tokenizer.name}
+        return {"inputs": inputs, "settings": self.settings.to_dict() | own}
 
     def name_of(self, place: RecordPlace) -> str:
         """The file, or the stream, that a record comes from."""
@@ -187,7 +190,7 @@ class Input:
 
 
 def input_of(
-    source: Input | str | Path | Sequence[str | Path], tokenizer: str, choices: dict[str, Any]
+    source: Input | str | Path | Sequence[str | Path], tokenizer: Tokenizer, choices: dict[str, Any]
 ) -> Input:
     """What to read: an input as it is, or files by their names, raw text split by a tokenizer.
 
@@ -196,9 +199,13 @@ def input_of(
     if isinstance(source, Input):
         return source
     known = {field.name for field in fields(TextSettings)} & choices.keys()
-    settings = TextSettings(**({"tokenizer": tokenizer} | {n: choices.pop(n) for n in known}))
+    own = tokenizer.name not in TOKENIZERS and "tokenizer" not in known
+    name = {} if own else {"tokenizer": tokenizer.name}
+    settings = TextSettings(**(name | {n: choices.pop(n) for n in known}))
     names = [source] if isinstance(source, str | Path) else source
-    return open_input([str(name) for name in names], settings)
+    found = open_input([str(name) for name in names], settings)
+    found.tokenizer = tokenizer if own else None
+    return found
 
 
 def open_input(names: Sequence[str], settings: TextSettings) -> Input:

@@ -222,7 +222,7 @@ def embed_files(
             other fields of `TextSettings`), what is made of them (`layers`, `pool` and others of
             `VectorSettings`).
     """
-    source = input_of(source, embedder.tokenizer.name, choices)
+    source = input_of(source, embedder.tokenizer, choices)
     settings = replace(settings or VectorSettings(), **choices)
     if threads is None and resume and not force:
         threads = RunFolder.beside(output).record().get("identity", {}).get("threads")

@@ -69,7 +69,7 @@ def convert_model(
     if target == "allennlp":
         return write_pair(saved, folder, force=force)
     if tokenizer is not None:
-        saved = saved._replace(tokenizer=load_tokenizer(tokenizer).name)
+        saved = saved._replace(tokenizer=load_tokenizer(tokenizer).name, tokenizer_versions={})
     native.write_model(folder, saved, half=half, force=force)
     return sorted(folder.iterdir())
 

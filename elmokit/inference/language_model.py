@@ -51,7 +51,8 @@ from elmokit.text.characters import (
     check_sentences,
     windows,
 )
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
+from elmokit.text.scripts import SeenScripts
+from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 
@@ -167,8 +168,9 @@ class LanguageModel:
     Args:
         bilm: The language model, with its softmax. It is put on `device` if one is given.
         vocabulary: The words of the softmax, `<S>` and `</S>` among them.
-        tokenizer: What `split` and `find_place` split raw text with; a name or a tokenizer.
+        tokenizer: What `split` and `find_place` split raw text with; as of an `Embedder`.
         device: Where to compute; the model's own device if None.
+        scripts: As of an `Embedder`.
     """
 
     def __init__(
@@ -176,16 +178,18 @@ class LanguageModel:
         bilm: BiLM,
         vocabulary: Vocabulary | None,
         *,
-        tokenizer: str | Tokenizer = "default",
+        tokenizer: AnyTokenizer = "default",
         device: str | torch.device | None = None,
+        scripts: SeenScripts | None = None,
     ) -> None:
         if bilm.softmax is None:
             raise InputError(NO_SOFTMAX)
         self.vocabulary = check_vocabulary(bilm.config, vocabulary)
         self.bilm = bilm.to(check_device(device)) if device is not None else bilm
         track_writes(bilm)
-        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        cache = word_cache(bilm, self.vocabulary, CACHED_WORDS)
+        self.tokenizer = tokenizer_of(tokenizer)
+        self._scripts = scripts
+        cache = word_cache(bilm, self.vocabulary, CACHED_WORDS, scripts)
         self._forward = Direction(bilm, self.vocabulary, cache, forward=True)
         self._backward = Direction(bilm, self.vocabulary, cache, forward=False)
         self._unusual = UnusualWords(max_characters(bilm.config))
@@ -197,7 +201,7 @@ class LanguageModel:
         weights: Location | None = None,
         *,
         vocabulary: Location | None = None,
-        tokenizer: str | Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         progress: Progress | None = None,
         device: str | torch.device | None = None,
     ) -> LanguageModel:
@@ -213,6 +217,7 @@ class LanguageModel:
             saved.vocabulary,
             tokenizer=tokenizer if tokenizer is not None else saved.tokenizer,
             device=device,
+            scripts=saved.scripts,
         )
 
     def __repr__(self) -> str:
@@ -220,7 +225,8 @@ class LanguageModel:
 
     def __reduce__(self) -> tuple[Callable[..., LanguageModel], tuple[BiLM, Vocabulary]]:
         # A copy, or a worker's, starts with an empty cache.
-        return partial(type(self), tokenizer=self.tokenizer), (self.bilm, self.vocabulary)
+        made = partial(type(self), tokenizer=self.tokenizer, scripts=self._scripts)
+        return made, (self.bilm, self.vocabulary)
 
     def split(self, text: str) -> list[list[str]]:
         """Split raw text into sentences of words, with the tokenizer the model was trained with."""

@@ -70,13 +70,16 @@ class ServedModel:
             vocabulary=saved.vocabulary,
             precision=precision,
             device=device,
+            scripts=saved.scripts,
         )
         parameters = parameter_count(saved.weights)
         embedder.encode([FIRST_TEXT])
         embedder.embed(FIRST_SENTENCES)
         exhaust_warnings(embedder.unusual.note_all)
         try:
-            words = LanguageModel(bilm, saved.vocabulary, tokenizer=splitting)
+            words = LanguageModel(
+                bilm, saved.vocabulary, tokenizer=splitting, scripts=saved.scripts
+            )
         except InputError as error:
             return cls(name, embedder, None, parameters, str(error))
         exhaust_warnings(words.score)

@@ -17,7 +17,7 @@ from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.static.files import VECTORS_FILE, Subwords, read_word_vectors, save_word_vectors
 from elmokit.text.characters import Sentence, check_sentence, check_sentences, short
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
+from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
 
 Vectors = NDArray[np.float32]
 
@@ -78,7 +78,7 @@ class StaticVectors:
         vectors: A vector for each, (words, size). They stay in their precision; what is computed
             is float32.
         name: What to call them.
-        tokenizer: What `tokenize` and `encode` split raw text with; a name or a tokenizer.
+        tokenizer: What `tokenize` and `encode` split raw text with; as of an `Embedder`.
         lowercase: Whether a word without a vector takes that of its lower case.
         subwords: Gives other words a vector.
         description: What is known of them: `method`, for one.
@@ -90,7 +90,7 @@ class StaticVectors:
         vectors: ArrayLike,
         *,
         name: str = "static vectors",
-        tokenizer: str | Tokenizer = "default",
+        tokenizer: AnyTokenizer = "default",
         lowercase: bool = True,
         subwords: Subwords | None = None,
         description: Mapping[str, str] | None = None,
@@ -104,7 +104,7 @@ class StaticVectors:
             )
         self.words = list(words)
         self.name = name
-        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.tokenizer = tokenizer_of(tokenizer)
         self.lowercase = lowercase
         self.description = dict(description or {})
         self._table = table
@@ -118,7 +118,7 @@ class StaticVectors:
         cls,
         path: str | Path | None = None,
         *,
-        tokenizer: str | Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         lowercase: bool = True,
         progress: Progress | None = None,
     ) -> Self:

@@ -279,7 +279,7 @@ def build_index(
         choices: Single settings by their names: how files are read (fields of `TextSettings`), and
             what is stored.
     """
-    source = input_of(source, embedder.tokenizer.name, choices)
+    source = input_of(source, embedder.tokenizer, choices)
     settings = replace(settings or IndexSettings(), **choices)
     if embedder.state == "carry":
         raise InputError(
