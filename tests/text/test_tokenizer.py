@@ -96,9 +96,9 @@ def test_every_character_of_unicode_is_kept(tokenizer: Tokenizer):
 def test_a_long_line_takes_time_in_proportion_to_its_length(unit: str):
     def seconds(length: int) -> float:
         text = (unit * length)[:length]
-        start = time.perf_counter()
+        start = time.thread_time()
         DefaultTokenizer().words(text)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     seconds(1000)
 
