@@ -7,6 +7,8 @@ from pathlib import Path
 ENGLISH_SMALL = "english-small"
 BUNDLED_MODELS = (ENGLISH_SMALL,)
 ENGLISH_SMALL_WORD2VEC = "english-small-word2vec"
+KOREAN_SMALL = "korean-small"
+KOREAN_SMALL_WORD2VEC = "korean-small-word2vec"
 
 
 def is_bundled(model: str | Path) -> bool:
