@@ -65,10 +65,8 @@ def check(embedder: Embedder, model: str, questions: Questions, text: str | None
     return Report(
         model,
         {name: check_states(embedder, items) for name, items in questions.items.items()},
-        *(
-            check_spellings(embedder, kinds) if kinds else {}
-            for kinds in (questions.typos, questions.relatives)
-        ),
+        check_spellings(embedder, questions.typos) if questions.typos else {},
+        check_spellings(embedder, questions.relatives) if questions.relatives else {},
         check_perplexities(embedder, text) if text else {},
     )
 

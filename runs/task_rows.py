@@ -67,11 +67,14 @@ class Paper(NamedTuple):
 
 SNLI = {"files.tokenizer": "whitespace"}  # its words are split already
 KIWI = {"files.tokenizer": "kiwi"}
-NSMC = tuple(f"ko-nsmc/nsmc-rebuilt.{part}.tsv.gz" for part in ("train", "dev", "test"))
-KLUE_NER, KLP2016 = (
-    tuple(f"{CONVERTED}/{name}.{part}.conll" for part in ("train", "dev", "test"))
-    for name in ("klue-ner", "klp2016")
-)
+
+
+def in_parts(pattern: str) -> tuple[str, str, str]:
+    """The files to train on, to choose by and to test on."""
+    return pattern.format("train"), pattern.format("dev"), pattern.format("test")
+
+
+NSMC = in_parts("ko-nsmc/nsmc-rebuilt.{}.tsv.gz")
 ROWS = {
     "sst": Row(
         "sst", "SST-5, sentences", "accuracy",
@@ -154,12 +157,16 @@ ROWS = {
         {**KIWI, "training.fraction": 0.15}, language=KOREAN,
     ),
     "klue-ner": Row(
-        "ner", "KLUE-NER, its dev part in parts of our own", "F1", *KLUE_NER, language=KOREAN
+        "ner", "KLUE-NER, its dev part in parts of our own", "F1",
+        *in_parts(f"{CONVERTED}/klue-ner.{{}}.conll"), language=KOREAN,
     ),
-    "klp2016": Row("ner", "KLP2016 entities", "F1", *KLP2016, language=KOREAN),
+    "klp2016": Row(
+        "ner", "KLP2016 entities, for research alone", "F1",
+        *in_parts(f"{CONVERTED}/klp2016.{{}}.conll"), language=KOREAN,
+    ),
     "korquad": Row(
         "squad", "KorQuAD 1.0, articles of its dev part in parts of our own", "F1 (exact match)",
-        *(f"{CONVERTED}/korquad.{part}.json" for part in ("train", "dev", "test")), KIWI,
+        *in_parts(f"{CONVERTED}/korquad.{{}}.json"), KIWI,
         seeds=(1,),
         beside="exact_match",
         alone=False,
