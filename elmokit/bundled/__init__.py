@@ -9,6 +9,8 @@ BUNDLED = Path(__file__).parent
 ENGLISH_SMALL = "english-small"
 BUNDLED_MODELS = (ENGLISH_SMALL,)
 ENGLISH_SMALL_WORD2VEC = "english-small-word2vec"
+KOREAN_SMALL = "korean-small"
+KOREAN_SMALL_WORD2VEC = "korean-small-word2vec"
 
 
 def is_bundled(model: str | Path) -> bool:
