@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from elmokit.bundled import KOREAN_SMALL_WORD2VEC
 from elmokit.cli.progress import Display
 from elmokit.errors import InputError
 from elmokit.system import VARIABLE, check_threads, use_threads
@@ -98,7 +99,7 @@ static = value(
     "--static",
     "FILE",
     "Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
-    "bundled ones of English.",
+    "bundled ones of the model's language.",
 )
 
 
@@ -292,11 +293,12 @@ def picture(help: str) -> Option[Any]:
     return value("--picture", "FILE", help, callback=check_picture)
 
 
-def load_static(path: str | None) -> StaticVectors | None:
-    """The static vectors that `--static` names; without it the bundled ones."""
+def load_static(path: str | None, embedder: Embedder) -> StaticVectors | None:
+    """The static vectors that `--static` names; without it the bundled ones of its language."""
     from elmokit.static.vectors import StaticVectors
 
-    return None if path == "none" else StaticVectors.load(path)
+    korean = KOREAN_SMALL_WORD2VEC if embedder.tokenizer.name == "kiwi" else None
+    return None if path == "none" else StaticVectors.load(path or korean)
 
 
 def load_embedder(

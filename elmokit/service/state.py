@@ -117,7 +117,6 @@ def load_model(
     *,
     vocabulary: Location | None = None,
     index: Location | None = None,
-    static: StaticVectors | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> ServedModel:
@@ -126,7 +125,7 @@ def load_model(
     `index` is the folder of an index of occurrences that was built with the same model.
     """
     saved = read_model(model, weights, vocabulary=vocabulary, progress=progress)
-    served = replace(ServedModel.of(saved, name_of(model), **settings), static=static)
+    served = ServedModel.of(saved, name_of(model), **settings)
     if index is None:
         return served
     return replace(served, index=NeighbourIndex.open(index, served.embedder, model=served.name))

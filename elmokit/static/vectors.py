@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from elmokit.bundled import BUNDLED, ENGLISH_SMALL_WORD2VEC
+from elmokit.bundled import BUNDLED, BUNDLED_VECTORS, ENGLISH_SMALL_WORD2VEC, is_bundled
 from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
@@ -122,12 +122,15 @@ class StaticVectors:
         lowercase: bool = True,
         progress: Progress | None = None,
     ) -> Self:
-        """Load the bundled English vectors, or a file of any format that `elmo static` reads.
+        """Load bundled vectors, or a file of any format that `elmo static` reads.
 
-        `load()`, `load("glove.6B.50d.txt.gz")`, `load("vectors.bin")`. The tokenizer is the one
-        the vectors were trained with, where the file says it, unless given.
+        `load()` (English), `load("korean-small-word2vec")`, `load("glove.6B.50d.txt.gz")`.
+        The tokenizer is the one the vectors were trained with, where the file says it, unless
+        given.
         """
-        path = Path(path or BUNDLED / ENGLISH_SMALL_WORD2VEC / VECTORS_FILE)
+        path = Path(path or ENGLISH_SMALL_WORD2VEC)
+        if is_bundled(path, BUNDLED_VECTORS):
+            path = BUNDLED / str(path).lower() / VECTORS_FILE
         words, table, description, subwords = read_word_vectors(path, progress=progress)
         chosen = description.get("tokenizer", "default") if tokenizer is None else tokenizer
         return cls(
