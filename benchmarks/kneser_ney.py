@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.pretraining.prepared import BORDER
 
@@ -69,7 +69,7 @@ class KneserNey:
     @staticmethod
     def train(row: Row, outcomes: int, order: int = 5) -> KneserNey:
         """Count a text (tokens,) of ids below `outcomes`, all of which it can predict."""
-        check_size("order", order)
+        checked("order", order, Count)
         check_row(row, outcomes)
         grams = count_grams(row, outcomes, order)
         contexts = [1, *(len(lower.keys) for lower in grams[:-1])]

@@ -40,11 +40,10 @@ from elmokit.model.products import has_bfloat16
 from elmokit.model.softmax import AdaptiveSoftmax
 from elmokit.pretraining.batches import Batch, Side, StreamReader, WordReader
 from elmokit.pretraining.config import PretrainConfig
-from elmokit.pretraining.corpus import prepare_corpus
+from elmokit.pretraining.corpus import build_vocabulary, prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.run import make_model
 from elmokit.pretraining.trainer import Group, Trainer
-from elmokit.pretraining.vocabulary import build_vocabulary
 from elmokit.text.vocabulary import Vocabulary
 
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))

@@ -154,11 +154,6 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     checked(name, value, Literal[choices])
 
 
-def check_size(name: str, value: object, least: int = 1) -> None:
-    """Raise unless it is a whole number of at least `least`."""
-    checked(name, value, Annotated[int, Within(least=least)])
-
-
 @dataclass(frozen=True)
 class CharacterEncoderConfig(Settings):
     """Words from their characters: embedding, convolutions, highways, projection."""

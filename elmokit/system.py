@@ -28,13 +28,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether somebody has asked to stop."""
+    """Whether somebody has asked to stop: it is `made` then."""
 
-    def __init__(self) -> None:
-        self.made = False
-
-    def __bool__(self) -> bool:
-        return self.made
+    made = False
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Remember the first signal; a second one does not wait for the step to end."""

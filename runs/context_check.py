@@ -1,10 +1,12 @@
-"""Does a model of English tell the senses of a word by its sentence, and see through a typo?
+"""Does a model tell the senses of a word by its sentence, and see through a typo?
 
     python -m runs.context_check --model checkpoints/english-small/model --text HELD-OUT --failures
+    python -m runs.context_check --korean --model checkpoints/korean-small/model
 
-Prints one Markdown document. The questions are in runs/data/context_pairs.toml. Without `--model`
-the bundled model is asked. `--text` adds the perplexity of a held-out text, `--failures` the items
-that the best layer gets wrong.
+Prints one Markdown document. The questions are in runs/data/context_pairs.toml, with `--korean`
+those of senses in runs/data/korean_context_pairs.toml, whose sentences the model's tokenizer
+splits. Without `--model` the bundled model is asked. `--text` adds the perplexity of a held-out
+text, `--failures` the items that the best layer gets wrong.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.machine import command_line, one_line_errors, table
-from elmokit.bundled import ENGLISH_SMALL
+from elmokit.bundled import ENGLISH_SMALL, KOREAN_SMALL
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.predictions import Perplexity
 from runs.context_measures import (
     FREQUENT_WORDS,
-    KINDS,
+    KOREAN_QUESTIONS,
     MOST_SENTENCES,
     RANDOM_WORDS,
     Nearness,
@@ -34,6 +36,12 @@ from runs.context_measures import (
 )
 
 AIM = 0.8
+SETS = {
+    "everyday": "sentences as a dictionary has them",
+    "balanced": "harder ones, in which the words around and the place say nothing",
+    "senses": "plain sentences, of words that are spelt alike",
+}
+"""What the sets of items are."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,8 @@ def check(embedder: Embedder, model: str, questions: Questions, text: str | None
     return Report(
         model,
         {name: check_states(embedder, items) for name, items in questions.items.items()},
-        check_spellings(embedder, questions.typos),
-        check_spellings(embedder, questions.relatives),
+        check_spellings(embedder, questions.typos) if questions.typos else {},
+        check_spellings(embedder, questions.relatives) if questions.relatives else {},
         check_perplexities(embedder, text) if text else {},
     )
 
@@ -73,10 +81,12 @@ def document(report: Report, failures: bool) -> str:
     parts = [
         f"# Context check of {report.model}",
         senses_part(report.senses),
-        spellings_part("Typos", "the typo", "change", report.typos),
-        spellings_part("Relatives", "the derived word", "kind", report.relatives),
-        states_part(report.states, report.perplexities),
     ]
+    if report.typos:
+        parts.append(spellings_part("Typos", "the typo", "change", report.typos))
+    if report.relatives:
+        parts.append(spellings_part("Relatives", "the derived word", "kind", report.relatives))
+    parts.append(states_part(report.states, report.perplexities))
     if failures:
         parts += [failures_part(name, senses) for name, senses in report.senses.items()]
     return "\n\n".join(parts)
@@ -84,14 +94,13 @@ def document(report: Report, failures: bool) -> str:
 
 def senses_part(sets: Mapping[str, Senses]) -> str:
     """Each layer's share of right items in each set, in all and by kind."""
+    told = " ".join(f"{name.capitalize()}: {SETS[name]}." for name in sets)
     return "\n\n".join(
         [
             "## Senses",
             "A word in three sentences. Right is cosine(anchor, same sense) > cosine(anchor, other "
-            "sense), from state zero; a tie counts ½, so a static vector gets 50 %. Everyday: "
-            "sentences as a dictionary has them. Balanced: harder ones, in which the words around "
-            "and the place say nothing. Intervals are Wilson's. No model: by how much the "
-            "sentences look alike instead.",
+            f"sense), from state zero; a tie counts ½, so a static vector gets 50 %. {told} "
+            "Intervals are Wilson's. No model: by how much the sentences look alike instead.",
             *(part for name, senses in sets.items() for part in set_part(name, senses)),
         ]
     )
@@ -100,7 +109,7 @@ def senses_part(sets: Mapping[str, Senses]) -> str:
 def set_part(name: str, senses: Senses) -> tuple[str, str, str]:
     """The heading, the table and the best layer of one set."""
     controls = surface_controls(senses.items)
-    kinds = (None, *KINDS)
+    kinds = (None, *sorted({item.kind for item in senses.items}))
     header = ["layer"]
     for kind in kinds:
         header += [f"{kind or 'all'} ({senses.score(senses.best, kind).items})", "95 %"]
@@ -111,6 +120,8 @@ def set_part(name: str, senses: Senses) -> tuple[str, str, str]:
     ]
     words = len({item.word for item in senses.items})
     heading = f"### {name.capitalize()}: {len(senses.items)} items, {words} words"
+    if lost := sum(item.lost for item in senses.items):
+        heading += f"; the tokenizer hides the word of {lost} of them, which count as wrong"
     return heading, table(header, rows), best_line(senses)
 
 
@@ -190,12 +201,14 @@ def main() -> None:
     """Ask a model and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="a model folder; without it, the bundled model")
+    parser.add_argument("--korean", action="store_true", help="ask about senses in Korean")
     parser.add_argument("--text", metavar="FILE", help="raw held-out text to take perplexity of")
     parser.add_argument("--failures", action="store_true", help="list the items gone wrong")
     arguments = parser.parse_args()
-    embedder = Embedder.load(arguments.model, softmax=True)
-    name = arguments.model or ENGLISH_SMALL
-    report = check(embedder, name, read_questions(), arguments.text)
+    name = arguments.model or (KOREAN_SMALL if arguments.korean else ENGLISH_SMALL)
+    embedder = Embedder.load(name, softmax=True)
+    korean = (KOREAN_QUESTIONS, embedder.tokenize) if arguments.korean else ()
+    report = check(embedder, name, read_questions(*korean), arguments.text)
     print(document(report, arguments.failures))
     print("\n" + command_line("runs.context_check"))
 

@@ -34,8 +34,7 @@ Likeness = NDArray[np.float64]
 """How like the anchor the same sense and the other sense are: (items, 2)."""
 
 QUESTIONS = Path(__file__).parent / "data" / "context_pairs.toml"
-SETS = ("everyday", "balanced")
-KINDS = ("noun/noun", "noun/verb")
+KOREAN_QUESTIONS = QUESTIONS.with_name("korean_context_pairs.toml")
 TIE = 1e-6
 """Cosines no farther apart than this are equal: a static vector differs by float noise."""
 Z_95 = 1.96
@@ -54,6 +53,11 @@ class Item:
     kind: str
     sentences: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
+    @property
+    def lost(self) -> bool:
+        """Whether the word is not in each sentence, as these were split; then it is not solved."""
+        return not all(self.word in words for words in self.sentences)
+
 
 class Pair(NamedTuple):
     """A word, and what was typed for it or made from it."""
@@ -70,19 +74,21 @@ class Questions(NamedTuple):
     relatives: dict[str, list[Pair]]
 
 
-def read_questions(path: Path = QUESTIONS) -> Questions:
-    """Read the file of questions."""
+def read_questions(
+    path: Path = QUESTIONS, split: Callable[[str], Sequence[str]] = str.split
+) -> Questions:
+    """Read a file of questions; `split` gives the words of its sentences."""
     contents = tomllib.loads(path.read_text(encoding="utf-8"))
-    return Questions(
-        {name: tuple(map(item_of, contents[name])) for name in SETS},
-        pairs_of(contents["typos"]),
-        pairs_of(contents["relatives"]),
-    )
+    typos, relatives = (pairs_of(contents.pop(name, {})) for name in ("typos", "relatives"))
+    sets = {
+        name: tuple(item_of(values, split) for values in items) for name, items in contents.items()
+    }
+    return Questions(sets, typos, relatives)
 
 
-def item_of(values: Mapping[str, str]) -> Item:
-    """One item, its sentences split at whitespace."""
-    anchor, same, other = (tuple(values[name].split()) for name in ("anchor", "same", "other"))
+def item_of(values: Mapping[str, str], split: Callable[[str], Sequence[str]]) -> Item:
+    """One item, its sentences split."""
+    anchor, same, other = (tuple(split(values[name])) for name in ("anchor", "same", "other"))
     return Item(values["word"], values["kind"], (anchor, same, other))
 
 
@@ -142,8 +148,8 @@ class Senses:
     likeness: dict[str, Likeness]
 
     def points(self, layer: str) -> NDArray[np.float64]:
-        """The points (items,) of a layer."""
-        return points_of(self.likeness[layer])
+        """The points (items,) of a layer; a lost item has none."""
+        return np.where([item.lost for item in self.items], 0, points_of(self.likeness[layer]))
 
     def score(self, layer: str, kind: str | None = None) -> Score:
         """The score of a layer, for the items of one kind or for all."""
@@ -171,10 +177,15 @@ def embed_items(embedder: Embedder, items: Sequence[Item]) -> list[list[Vectors]
     sentences = [(item.word, words) for item in items for words in item.sentences]
     embedded = embed_shuffled(embedder, [words for _, words in sentences])
     vectors = [
-        layers[:, words.index(word)]
+        layers[:, position_of(word, words)]
         for (word, words), layers in zip(sentences, embedded, strict=True)
     ]
     return [vectors[start : start + 3] for start in range(0, len(vectors), 3)]
+
+
+def position_of(word: str, words: Sequence[str]) -> int:
+    """The first place of a word; 0 where it is not, and its item is lost."""
+    return words.index(word) if word in words else 0
 
 
 def embed_shuffled(embedder: Embedder, sentences: Sequence[Sequence[str]]) -> list[Vectors]:
@@ -214,7 +225,7 @@ def surface_controls(items: Sequence[Item]) -> Senses:
 def neighbours(word: str, words: Sequence[str]) -> set[tuple[str, str]]:
     """The words on both sides of one, and on which side they are."""
     folded = ["", *(other.casefold() for other in words), ""]
-    position = folded.index(word)
+    position = position_of(word, folded)
     return {("before", folded[position - 1]), ("after", folded[position + 1])}
 
 
@@ -225,7 +236,7 @@ def others(word: str, words: Sequence[str]) -> set[str]:
 
 def place(word: str, words: Sequence[str]) -> tuple[int, int]:
     """How many words stand before one, and how many after it."""
-    before = words.index(word)
+    before = position_of(word, words)
     return before, len(words) - before - 1
 
 

@@ -16,6 +16,7 @@ They rested on the grassy bank of the river .
 The village lies on the east bank of the stream .
 She borrowed the money from a bank in the city .
 """
+KOREAN = ("배를 타고 섬에 갔다.", "배가 고파서 밥을 먹었다.", "시원한 배를 깎아 먹었다.")
 CLOZE = "The cat is looking out of the ___ ."
 
 
@@ -33,7 +34,7 @@ def show(path: str) -> None:
 
 
 def main() -> None:
-    """Embed a sample, compare a word in its sentences, fill a gap."""
+    """Embed a sample, compare a word in its sentences, in two languages, and fill a gap."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     text, vectors = str(FOLDER / "sample.txt"), str(FOLDER / "sample.h5")
@@ -43,6 +44,7 @@ def main() -> None:
     show(vectors)
     run("compare", "bank", *SAMPLE.splitlines())
     run("predict", CLOZE, "--candidates", "window,aquarium,pool,cycling")
+    run("compare", "배", *KOREAN, "--model", "korean-small")
     print(f"\nThe text and its vectors are in {FOLDER}/.")
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, get_args
 
 from benchmarks.machine import command_line, describe, heading, one_line_errors, write_numbers
 from elmokit.cli.progress import show_stage
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.inference.language_model import LanguageModel, StartState
 from elmokit.inference.predictions import Perplexity
 from elmokit.io.text_files import TextSettings, find_files
@@ -157,7 +157,7 @@ def line_of(measured: Measured) -> str:
 def run(arguments: argparse.Namespace) -> None:
     """Measure every source from every state; print a table."""
     if arguments.sentences is not None:
-        check_size("sentences", arguments.sentences)
+        checked("sentences", arguments.sentences, Count)
     for source in arguments.sources:
         find_files([source.path])  # so that a wrong name is told before the work of the others
     model = LanguageModel.load(arguments.model)

@@ -37,7 +37,7 @@ from elmokit.analysis.probes.probes import embed_words, most_frequent_tags, tags
 from elmokit.analysis.probes.report import SENTENCES_AT_A_TIME, counted_stage
 from elmokit.analysis.probes.senses import SenseData, probe_word_senses
 from elmokit.cli.progress import Display
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.io.text_files import paragraphs, read_lines
@@ -178,7 +178,7 @@ def files_of(folders: dict[str, Path]) -> dict[str, list[Path]]:
 def run(arguments: argparse.Namespace) -> None:
     """Run the probes whose folders are given; print a table."""
     if arguments.sentences is not None:
-        check_size("sentences", arguments.sentences)
+        checked("sentences", arguments.sentences, Count)
     folders = {name: getattr(arguments, name) for name in PROBES if getattr(arguments, name)}
     files = files_of(folders)
     embedder = Embedder.load(arguments.model)

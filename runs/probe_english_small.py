@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace) -> None:
         check_picture_name(arguments.picture)
     fasttext = None if arguments.fasttext is None else StaticVectors.load(arguments.fasttext)
     embedder = Embedder.load(arguments.model, softmax=True)
-    probed = Probed(embedder, load_static(arguments.static), fasttext)
+    probed = Probed(embedder, load_static(arguments.static, embedder), fasttext)
     reports = []
     for name in arguments.probes:
         reports.append(PROBES[name](arguments, probed))

@@ -14,11 +14,10 @@ from typing import NamedTuple
 from benchmarks.machine import mean_and_deviation, table
 from elmokit.tasks.coref.scores import GapScore
 from elmokit.tasks.trained import TrainedTask
-from runs.task_rows import ROWS
+from runs.task_rows import DATA, ROWS
 from runs.task_runs import (
     BASELINE,
     BOTH,
-    DATA,
     VARIANTS,
     asked_for,
     error_reduction,

@@ -7,10 +7,10 @@ import csv
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from benchmarks.machine import command_line, heading, mean_and_deviation
-from elmokit.config import check_size
+from elmokit.config import Within, checked
 from elmokit.errors import FormatError
 
 DATA = Path("../shared/data/sms-spam/spam.csv")
@@ -95,7 +95,7 @@ def parts_of(arguments: argparse.Namespace) -> list[tuple[Messages, Messages]]:
     train, test = split(messages)
     if arguments.folds is None:
         return [(train, test)]
-    check_size("folds", arguments.folds, least=2)
+    checked("folds", arguments.folds, Annotated[int, Within(least=2)])
     return folds_of(train, arguments.folds)
 
 

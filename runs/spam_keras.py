@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.machine import one_line_errors
 from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, keras, text_input
 from elmokit.adaptors.text_reader import unload_models
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from runs.spam_data import Messages, Result, Row, parser_of, parts_of, print_table, sizes_of
 
 BATCH = 60
@@ -97,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, help="1 for the tutorial's head, 15 for the other")
     parsed = parser.parse_args(arguments)
     epochs = EPOCHS[parsed.head] if parsed.epochs is None else parsed.epochs
-    check_size("epochs", epochs)
-    check_size("seeds", parsed.seeds)
+    checked("epochs", epochs, Count)
+    checked("seeds", parsed.seeds, Count)
     parts = parts_of(parsed)
     results = [
         train_and_test(train, test, parsed.head, parsed.model, epochs, seed)

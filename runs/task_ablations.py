@@ -13,7 +13,7 @@ from benchmarks.machine import table
 from runs.task_rows import ROWS
 from runs.task_runs import (
     BASELINE,
-    GLOVE,
+    STATIC,
     VARIANTS,
     Scores,
     Settings,
@@ -22,7 +22,6 @@ from runs.task_runs import (
     sources,
 )
 
-STATIC: Settings = {"inputs.static": str(GLOVE)}
 LAYERS: dict[str, Settings] = {
     BASELINE: VARIANTS[BASELINE],
     "top layer": {**STATIC, "inputs.layers": "top"},

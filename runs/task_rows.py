@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from benchmarks.text import REPOSITORY
+from elmokit.bundled import (
+    BUNDLED,
+    ENGLISH_SMALL,
+    KOREAN_SMALL,
+    KOREAN_SMALL_WORD2VEC,
+)
+from elmokit.static.files import VECTORS_FILE
+
+DATA = REPOSITORY.parent / "shared/data"
+GLOVE = DATA / "glove/glove.6B.50d.top50k.txt.gz"
+CONVERTED = REPOSITORY / "checkpoints/korean-data"
 SEEDS = (1, 2, 3)
+
+
+class Language(NamedTuple):
+    """What the rows of a language are made with."""
+
+    model: str  # bundled
+    static: Path
+
+
+ENGLISH = Language(ENGLISH_SMALL, GLOVE)
+KOREAN = Language(KOREAN_SMALL, BUNDLED / KOREAN_SMALL_WORD2VEC / VECTORS_FILE)
 
 
 class Row(NamedTuple):
@@ -22,6 +46,7 @@ class Row(NamedTuple):
     seeds: tuple[int, ...] = SEEDS  # unless others are asked for
     beside: str | None = None  # a second number of the results, shown in brackets
     alone: bool = True  # whether ELMo is tried without the baseline's vectors too
+    language: Language = ENGLISH
 
     @property
     def train_files(self) -> tuple[str, ...]:
@@ -41,6 +66,15 @@ class Paper(NamedTuple):
 
 
 SNLI = {"files.tokenizer": "whitespace"}  # its words are split already
+KIWI = {"files.tokenizer": "kiwi"}
+
+
+def in_parts(pattern: str) -> tuple[str, str, str]:
+    """The files to train on, to choose by and to test on."""
+    return pattern.format("train"), pattern.format("dev"), pattern.format("test")
+
+
+NSMC = in_parts("ko-nsmc/nsmc-rebuilt.{}.tsv.gz")
 ROWS = {
     "sst": Row(
         "sst", "SST-5, sentences", "accuracy",
@@ -115,6 +149,35 @@ ROWS = {
         seeds=(1,),
         beside="accuracy",
         alone=False,
+    ),
+    # Korean. The converted files are made by `python -m runs.korean_data`.
+    "nsmc": Row("spam", "NSMC, rebuilt", "accuracy", *NSMC, KIWI, language=KOREAN),
+    "nsmc-6000": Row(
+        "spam", "NSMC, rebuilt, 6,000 reviews of it", "accuracy", *NSMC,
+        {**KIWI, "training.fraction": 0.15}, language=KOREAN,
+    ),
+    "klue-ner": Row(
+        "ner", "KLUE-NER, its dev part in parts of our own", "F1",
+        *in_parts(f"{CONVERTED}/klue-ner.{{}}.conll"), language=KOREAN,
+    ),
+    "klp2016": Row(
+        "ner", "KLP2016 entities, for research alone", "F1",
+        *in_parts(f"{CONVERTED}/klp2016.{{}}.conll"), language=KOREAN,
+    ),
+    "korquad": Row(
+        "squad", "KorQuAD 1.0, articles of its dev part in parts of our own", "F1 (exact match)",
+        *in_parts(f"{CONVERTED}/korquad.{{}}.json"), KIWI,
+        seeds=(1,),
+        beside="exact_match",
+        alone=False,
+        language=KOREAN,
+    ),
+    "xnli-ko": Row(
+        "nli", "XNLI in Korean, trained on its dev part and on KLUE-NLI's", "accuracy",
+        ("ko-kornlu/xnli.dev.ko.tsv.gz", f"{CONVERTED}/klue-nli.jsonl"), None,
+        "ko-kornlu/xnli.test.ko.tsv.gz", KIWI,
+        alone=False,
+        language=KOREAN,
     ),
 }  # fmt: skip
 PAPER = {

@@ -7,7 +7,6 @@ settings, and where they were measured.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,29 +18,30 @@ from typing import Any, NamedTuple
 
 from benchmarks.machine import describe, mean_and_deviation
 from benchmarks.text import REPOSITORY
-from elmokit.bundled import ENGLISH_SMALL, bundled_folder
+from elmokit.bundled import BUNDLED
 from elmokit.cli.progress import Display
 from elmokit.errors import ConfigError, InputError
-from elmokit.io.files import write_atomically
+from elmokit.formats.native import WEIGHTS
+from elmokit.io.files import sha256_of, write_atomically
 from elmokit.system import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.run import RESULTS, train_task
+from elmokit.tasks.trained import BilmReference
 from elmokit.tasks.trainer import CHECKPOINTS
-from runs.task_rows import ROWS, Row
+from runs.task_rows import DATA, GLOVE, ROWS, Language, Row
 
-DATA = REPOSITORY.parent / "shared/data"
-GLOVE = DATA / "glove/glove.6B.50d.top50k.txt.gz"
 FOLDER = REPOSITORY / "checkpoints/tasks"
 MADE = "made.txt"
 
 Settings = Mapping[str, Any]
 
 BASELINE, ELMO, BOTH = "baseline", "ELMo", "baseline + ELMo"
+STATIC: Settings = {"inputs.static": "of the row's language"}
 VARIANTS: dict[str, Settings] = {
-    BASELINE: {"inputs.static": str(GLOVE), "inputs.elmo": "none"},
+    BASELINE: {**STATIC, "inputs.elmo": "none"},
     ELMO: {"inputs.characters": False},
-    BOTH: {"inputs.static": str(GLOVE)},
+    BOTH: STATIC,
 }
 
 
@@ -86,16 +86,22 @@ def run_one(row: str, name: str, settings: Settings, seed: int) -> tuple[dict[st
 
 def run_folder(row: str, name: str, settings: Settings, seed: int) -> Path:
     """The folder of one run, which is trained unless that is done."""
-    wanted = task_config(
-        ROWS[row].task, settings={**ROWS[row].settings, **settings, "training.seed": seed}
-    )
-    runs = FOLDER / inputs_of(wanted) / row
+    wanted = config_of(ROWS[row], settings, seed)
+    runs = FOLDER / inputs_of(wanted, ROWS[row].language) / row
     folder = done_before(runs, wanted)
     if folder is None:
         print(f"{row}, {name}, seed {seed}", file=sys.stderr, flush=True)
         folder = runs / f"{plain(name)}-{seed}"
         train(ROWS[row], wanted, folder)
     return folder
+
+
+def config_of(row: Row, settings: Settings, seed: int) -> TaskConfig:
+    """All settings of a run; static vectors are those of the row's language."""
+    settings = {**row.settings, **settings, "training.seed": seed}
+    if "inputs.static" in settings:
+        settings["inputs.static"] = str(row.language.static)
+    return task_config(row.task, settings=settings)
 
 
 def made_in(folder: Path) -> str:
@@ -161,9 +167,13 @@ def comparable(config: TaskConfig, made_with: TaskConfig) -> TaskConfig:
     return replace(config, files=files, inputs=inputs)
 
 
-def inputs_of(config: TaskConfig) -> str:
-    """The folder of all runs on the same inputs: one for each version of the bundled model."""
-    return version() if config.inputs.uses_elmo else "without-elmo"
+def inputs_of(config: TaskConfig, language: Language) -> str:
+    """The folder of all runs on the same inputs: one for each version of what is bundled."""
+    weights = BUNDLED / language.model / WEIGHTS
+    inputs = [version(weights) if config.inputs.uses_elmo else "without-elmo"]
+    if config.inputs.static is not None and language.static != GLOVE:
+        inputs.append(version(language.static))
+    return "-".join(inputs)
 
 
 def plain(name: str) -> str:
@@ -171,10 +181,9 @@ def plain(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in ".%" else "-" for letter in name)
 
 
-def version() -> str:
-    """Which bundled model this is: the beginning of its weights' checksum."""
-    weights = bundled_folder(ENGLISH_SMALL) / "weights.safetensors"
-    return hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
+def version(file: Path) -> str:
+    """Which version of a bundled file this is: the beginning of its checksum."""
+    return sha256_of(file)[:8]
 
 
 def train(row: Row, config: TaskConfig, folder: Path) -> None:
@@ -206,6 +215,7 @@ def run(
             train=[DATA / file for file in row.train_files],
             dev=None if row.dev is None else DATA / row.dev,
             test=DATA / row.test,
+            bilm=BilmReference(row.language.model),
             cache="disk",
             resume=resume,
             force=force,

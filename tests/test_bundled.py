@@ -13,7 +13,7 @@ from closeness import assert_agree
 from helpers import ROOT, assert_same_bits, run_python
 
 from elmokit import Embedder, LanguageModel
-from elmokit.bundled import BUNDLED_MODELS, ENGLISH_SMALL, ENGLISH_SMALL_WORD2VEC, bundled_folder
+from elmokit.bundled import BUNDLED, BUNDLED_MODELS, ENGLISH_SMALL, ENGLISH_SMALL_WORD2VEC
 from elmokit.errors import InputError
 from elmokit.formats.convert import convert_model
 from elmokit.formats.find import read_model
@@ -51,7 +51,7 @@ def test_folder_of_the_same_name_here_comes_first(
 
 
 def test_folders_are_those_named_and_small() -> None:
-    shipped = [path for path in bundled_folder(ENGLISH_SMALL).parent.iterdir() if path.is_dir()]
+    shipped = [path for path in BUNDLED.iterdir() if path.is_dir()]
     named = {*BUNDLED_MODELS, ENGLISH_SMALL_WORD2VEC}
     assert {path.name for path in shipped} - {"__pycache__"} == named
     for folder in shipped:
@@ -136,7 +136,7 @@ def test_card_tells_what_people_must_know() -> None:
     assert not re.search(r"\bTODO\b|\?\?", saved.card)
 
 
-def test_wheel_holds_the_model(tmp_path: Path) -> None:
+def test_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     source = tmp_path / "source"
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "elmokit", source / "elmokit", ignore=without)
@@ -146,6 +146,6 @@ def test_wheel_holds_the_model(tmp_path: Path) -> None:
     subprocess.run([*command, "--wheel-dir", str(tmp_path), str(source)], check=True)
     (wheel,) = tmp_path.glob("elmokit-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        for file in bundled_folder(ENGLISH_SMALL).iterdir():
-            packed = archive.read(f"elmokit/bundled/{ENGLISH_SMALL}/{file.name}")
-            assert packed == file.read_bytes(), file.name
+        for file in (source / "elmokit").rglob("*.*"):
+            if file.is_file():
+                assert archive.read(str(file.relative_to(source))) == file.read_bytes()

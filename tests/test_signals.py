@@ -37,7 +37,7 @@ def test_first_signal_is_noted_and_the_work_continues(number: signal.Signals) ->
             steps += 1
             if step == 1:
                 signal.raise_signal(number)
-            assert bool(request) == (step >= 1)
+            assert request.made == (step >= 1)
     assert steps == 3
 
 
@@ -70,7 +70,7 @@ def test_handler_from_before_hears_of_signals_after_the_block(number: signal.Sig
     assert heard == []
     signal.raise_signal(number)
     assert heard == [number]
-    assert request
+    assert request.made
 
 
 def test_other_threads_leave_signals_alone() -> None:
@@ -79,7 +79,7 @@ def test_other_threads_leave_signals_alone() -> None:
 
     def work() -> None:
         with stop_requests() as request:
-            found.extend([handlers(), bool(request)])
+            found.extend([handlers(), request.made])
 
     thread = Thread(target=work)
     thread.start()
@@ -91,4 +91,4 @@ def test_signal_that_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with stop_requests() as request:
         signal.raise_signal(signal.SIGTERM)
-        assert not request
+        assert not request.made

@@ -20,7 +20,7 @@ from elmokit.adaptors.allennlp_embedder import (
     DEFAULT_WEIGHT_FILE,
     ElmoEmbedder,
 )
-from elmokit.config import CharacterEncoderConfig, check_size
+from elmokit.config import CharacterEncoderConfig, Count, checked
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.model.bilm import BiLM, BiLMState, Layers, check_ids, remove_markers
@@ -260,7 +260,7 @@ class ScalarMix(nn.Module):
         trainable: bool = True,
     ) -> None:
         super().__init__()
-        check_size("mixture_size", mixture_size)
+        checked("mixture_size", mixture_size, Count)
         self.mixture_size = mixture_size
         self.do_layer_norm = do_layer_norm
         start = torch.zeros(mixture_size)
@@ -317,7 +317,7 @@ class Elmo(nn.Module):
         stateful: bool = True,
     ) -> None:
         super().__init__()
-        check_size("num_output_representations", num_output_representations)
+        checked("num_output_representations", num_output_representations, Count)
         if module is None:
             if options_file is None:
                 raise InputError("give options_file and weight_file, or a module")

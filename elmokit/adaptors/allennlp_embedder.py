@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import check_choice, check_size
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, find_published
 from elmokit.inference.embedder import Embedder, Vectors
@@ -73,7 +73,7 @@ class ElmoEmbedder:
         self, sentences: Iterable[Sentence], batch_size: int = 64
     ) -> Iterator[Vectors]:
         """All layers (layers, words, size) of any number of sentences, one after the other."""
-        check_size("batch_size", batch_size)
+        checked("batch_size", batch_size, Count)
         remaining = iter(sentences)
         batches = iter(lambda: list(islice(remaining, batch_size)), [])
         return (vectors for batch in batches for vectors in self.embed_batch(batch))
@@ -98,7 +98,7 @@ class ElmoEmbedder:
             forget_sentences: Leave `sentence_to_index` out.
             use_sentence_keys: Name each dataset by its sentence, not by its line.
         """
-        check_choice("output_format", output_format, get_args(OutputFormat))
+        checked("output_format", output_format, OutputFormat)
         sentences = read_sentences(input_file)
         if use_sentence_keys:
             # Now, not after hours of computing.

@@ -10,7 +10,7 @@ classifier.predict(["Claim your prize"])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from elmokit.adaptors.text_reader import (
     load_shared,
     shared_reader,
 )
-from elmokit.config import ModelConfig, Precision, check_choice, check_size
+from elmokit.config import Count, ModelConfig, Precision, checked
 from elmokit.inference.layers import LayerChoice, Vectors
 from elmokit.system import import_extra
 
@@ -95,7 +95,7 @@ class ElmoVectorizer(base.TransformerMixin, base.BaseEstimator):  # type: ignore
     def transform(self, X: Sequence[str]) -> Vectors:
         """The vectors (texts, size) of texts, float32; zeros for a text without words."""
         texts = checked_texts(X)
-        check_size("batch_size", self.batch_size)
+        checked("batch_size", self.batch_size, Count)
         embedder = self._load(getattr(self, "model_checksum_", None)).embedder
         parts = self._parts(embedder.config)
         reader = shared_reader(embedder, self.tokenizer, self.cache_megabytes)
@@ -135,7 +135,7 @@ class ElmoVectorizer(base.TransformerMixin, base.BaseEstimator):  # type: ignore
 
     def _parts(self, config: ModelConfig) -> dict[str, tuple[int, int]]:
         """What stands side by side in a vector, by name: where the pooled vectors have it."""
-        check_choice("pool", self.pool, get_args(Pool))
+        checked("pool", self.pool, Pool)
         count = config.layer_count
         chosen = LayerChoice(self.layers, count).name
         rows = {f"layer{n}": n for n in range(count) if chosen in ("all", str(n))}

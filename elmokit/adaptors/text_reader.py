@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from elmokit.adaptors.tensorflow_hub import (
     locations_of,
 )
 from elmokit.bundled import is_bundled
-from elmokit.config import Precision, check_choice, check_size
+from elmokit.config import Count, CountOrZero, Precision, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import MODEL_OF_RUN, is_published
 from elmokit.inference.embedder import Embedder
@@ -148,10 +148,10 @@ class TextReader:
         megabytes: int = 512,
     ) -> None:
         if not callable(split):
-            check_choice("tokenizer", split, get_args(Split))
+            checked("tokenizer", split, Split)
         if words is not None:
-            check_size("words", words)
-        check_size("megabytes", megabytes, least=0)
+            checked("words", words, Count)
+        checked("megabytes", megabytes, CountOrZero)
         self.embedder = embedder
         self.split = split
         self.words = words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.senses import BRACKETS, Occurrence, with_mark
+from elmokit.bundled import BUNDLED_MODELS
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.inference.layers import LayerChoice
@@ -126,9 +128,14 @@ def find_occurrence(word: str, words: Sequence[str], number: int) -> Occurrence:
         folded = [fold(other) for other in words]
         if fold(word) in folded:
             return Occurrence(tuple(words), folded.index(fold(word)))
-    raise InputError(f"{word!r} is not a word of sentence {number}: {' '.join(words)}")
+    longer = next((one for one in words if HANGUL.match(one) and one.startswith(word)), None)
+    why = f"; it has {longer}: {MORPHEMES.format(word=word)}" if longer else ""
+    raise InputError(f"{word!r} is not a word of sentence {number}: {' '.join(words)}{why}")
 
 
+HANGUL = re.compile("[가-힣]")
+KOREAN = "korean-small" if "korean-small" in BUNDLED_MODELS else "tokenizer kiwi"
+MORPHEMES = f"with a model of morphemes ({KOREAN}) {{word}} is a word of its own"
 INCHES_PER_WORD = 0.24
 MOST_WORDS = 200
 """Beyond these a heat map shows nothing: its words are smaller than a dot."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.io.pictures import new_figure, write_figure
 from elmokit.static.vectors import unit
@@ -108,7 +108,7 @@ def find_senses(
     There are `count` in all, where these are but some. Arguments are those of
     `NeighbourIndex.senses`.
     """
-    check_size("examples", examples)
+    checked("examples", examples, Count)
     directions = unit(vectors)
     labels, silhouette = parted(directions, senses, word)
     found = []
@@ -138,7 +138,7 @@ def parted(
     """
     different = len(np.unique(directions, axis=0))
     if senses is not None:
-        check_size("senses", senses)
+        checked("senses", senses, Count)
         if senses > different:
             raise InputError(
                 f"{word!r} has {different} different occurrences, too few for {senses} senses; ask "

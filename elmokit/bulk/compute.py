@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from elmokit.bulk.parts import Array, Part
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.inference.embedder import (
     LONGEST_WHOLE,
@@ -22,6 +23,7 @@ from elmokit.inference.embedder import (
     unless_out_of_memory,
 )
 from elmokit.inference.layers import Mix, Pool, Vectors
+from elmokit.inference.token_vectors import WordCache
 from elmokit.jobs.progress import Observer
 from elmokit.model.bilm import BiLMState
 from elmokit.model.lstm import LSTMState
@@ -40,7 +42,11 @@ class Tally:
         totals: What was counted before.
         position: Bytes of the input that were done before.
         observer: Told how far the work is.
-        cached_words: Gives the share of words whose token vectors were in the cache.
+        cache: That of token vectors, where its hits are told of.
+
+    Attributes:
+        totals: What is counted so far.
+        part: The one that is computed now, if it is computed here.
     """
 
     def __init__(
@@ -48,20 +54,16 @@ class Tally:
         totals: Mapping[str, int],
         position: int,
         observer: Observer,
-        cached_words: Callable[[], float] | None = None,
+        cache: WordCache | None = None,
     ) -> None:
         self.totals = Counter(totals)
         self.words_here = 0
         self.position = position
         self.started = time.perf_counter()
         self._observer = observer
-        self._cached_words = cached_words
-        self._part = (0, 0)  # words and bytes of the one that is computed
+        self._cache = cache
+        self.part: Part | None = None
         self._in_part: Counter[str] = Counter()
-
-    def begin_part(self, words: int, size: int) -> None:
-        """A part of so many words and bytes is begun."""
-        self._part = (words, size)
 
     def end_batch(self, sentences: int, words: int) -> None:
         """Some more sentences of the part are computed."""
@@ -74,21 +76,23 @@ class Tally:
         self.totals.update(totals)
         self.words_here += totals["words"]
         self.position += size
-        self._part = (0, 0)
+        self.part = None
         self.tell()
 
     def tell(self) -> None:
         """Tell the observer how far the work is."""
-        words, size = self._part
-        share = min(1, self._in_part["words"] / max(1, words))
+        done = 0
+        if self.part is not None:
+            share = min(1, self._in_part["words"] / max(1, self.part.words))
+            done = int(self.part.bytes * share)
         seconds = time.perf_counter() - self.started
         self._observer.metrics(
             sentences=self.totals["sentences"] + self._in_part["sentences"],
             words=self.totals["words"] + self._in_part["words"],
             words_per_second=(self.words_here + self._in_part["words"]) / seconds,
-            **({"cached_words": self._cached_words()} if self._cached_words else {}),
+            **({} if self._cache is None else {"cached_words": self._cache.hit_rate}),
         )
-        self._observer.advance(self.position + int(size * share))
+        self._observer.advance(self.position + done)
 
 
 @dataclass(frozen=True)
@@ -156,8 +160,6 @@ class Summary:
         return f"{self.output}: {', '.join(phrases)}"
 
 
-Array = NDArray[Any]
-
 STATE_PARTS = ("forward_cells", "forward_outputs", "backward_cells", "backward_outputs")
 NEXT_ROW = "next_row"
 """Name of the row of the next sentence, among the arrays of a state."""
@@ -197,7 +199,8 @@ class Computer:
         self.progress: Callable[[int, int], None] | None = None
         self._next_row = 0
         self._counts: Counter[str] = Counter()
-        self._taken = self._all_counts()
+        self._taken: Counter[str] = Counter()
+        self.take_counts()  # what the embedder has counted for others
 
     def take_counts(self) -> dict[str, int]:
         """What happened since this was last asked, without what did not.
@@ -206,29 +209,30 @@ class Computer:
         `long_sentences`: those read in pieces, each as often as it occurs. `out_of_memory`: how
         often there was no memory for a batch. Unusual words by kind.
         """
-        counts = self._all_counts()
+        unusual = {UNUSUAL + kind: n for kind, n in self.embedder.unusual.counts.items()}
+        retries = {"out_of_memory": self.embedder.memory_retries}
+        counts = self._counts + Counter(unusual) + Counter(retries)
         taken, self._taken = self._taken, counts
         return dict(counts - taken)
 
-    def compute(self, sentences: Sequence[Sentence]) -> list[Array]:
+    def compute(self, sentences: Sequence[Sentence], known: Collection[int] = ()) -> list[Array]:
         """An array for each sentence, in their order: (…, words, size), or (…, size) if pooled.
 
-        Equal sentences share one array.
+        Equal sentences share one array. The sentences whose numbers are `known` are only counted:
+        their arrays are there from earlier calls.
         """
-        self._note(sentences)
+        self.embedder.unusual.note_all(sentences)
+        if self.choice.by_halves:
+            long = sum(len(sentence) > self.longest for sentence in sentences)
+            self._counts["long_sentences"] += long
         if self.embedder.state == "carry":
             return self._converted(sentences, self._continue_rows(sentences))
-        places: dict[tuple[str, ...], int] = {}
-        place_of = [places.setdefault(tuple(sentence), len(places)) for sentence in sentences]
-        self._counts["duplicates"] += sum(map(bool, sentences)) - sum(map(bool, places))
-        distinct = list(places)
+        new = [tuple(sentence) for n, sentence in enumerate(sentences) if n not in known]
+        distinct = list(dict.fromkeys(new))
+        self._counts["duplicates"] += sum(map(bool, sentences)) - sum(map(bool, distinct))
         arrays = self._converted(distinct, self._embed(distinct))
-        return [arrays[place] for place in place_of]
-
-    def skip(self, sentences: Sequence[Sentence]) -> None:
-        """Count sentences that need not be computed: their arrays are known from earlier calls."""
-        self._note(sentences)
-        self._counts["duplicates"] += sum(map(bool, sentences))
+        array_of = dict(zip(distinct, arrays, strict=True))
+        return [array_of[sentence] for sentence in new]
 
     def state(self) -> dict[str, Array] | None:
         """What `restore` needs to continue after the sentences so far; None without a state."""
@@ -249,13 +253,6 @@ class Computer:
             self.embedder.carried = BiLMState(LSTMState(*parts[:2]), LSTMState(*parts[2:]))
             self._next_row = int(state[NEXT_ROW])
 
-    def _note(self, sentences: Sequence[Sentence]) -> None:
-        """Count what is unusual about sentences, each as often as it occurs."""
-        self.embedder.unusual.note_all(sentences)
-        if self.choice.by_halves:
-            long = sum(len(sentence) > self.longest for sentence in sentences)
-            self._counts["long_sentences"] += long
-
     def _continue_rows(self, sentences: Sequence[Sentence]) -> list[Vectors]:
         """Embed sentences in rows that begin where those of the last call ended."""
         vectors: list[Vectors] = []
@@ -269,12 +266,8 @@ class Computer:
 
     def _embed(self, sentences: Sequence[Sentence], first_row: int = 0) -> list[Vectors]:
         """Embed sentences; on the CPU if another device has no memory for a single one."""
-
-        def embed() -> list[Vectors]:
-            return self.embedder.embed_as(
-                sentences, self.choice, self.longest, first_row, self.progress
-            )
-
+        settings = self.choice, self.longest, first_row, self.progress
+        embed = partial(self.embedder.embed_as, sentences, *settings)
         device = self.embedder.device
         vectors = unless_out_of_memory(embed, device)
         if vectors is None and device.type != "cpu":
@@ -301,12 +294,6 @@ class Computer:
     def _move_mix(self) -> None:
         if self.choice.mix is not None:
             self.choice.mix.to(self.embedder.device)
-
-    def _all_counts(self) -> Counter[str]:
-        """What has happened so far, in the embedder's other calls too."""
-        unusual = {UNUSUAL + kind: n for kind, n in self.embedder.unusual.counts.items()}
-        retries = {"out_of_memory": self.embedder.memory_retries}
-        return self._counts + Counter(unusual) + Counter(retries)
 
     def _converted(self, sentences: Sequence[Sentence], arrays: list[Any]) -> list[Array]:
         if self.dtype == "float16":

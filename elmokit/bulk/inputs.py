@@ -33,6 +33,7 @@ from elmokit.io.text_files import (
     OF_EXAMPLES,
     STANDARD_INPUT,
     TEXT_SUFFIXES,
+    TOKENIZERS,
     TextFormat,
     TextSettings,
     compression,
@@ -42,7 +43,7 @@ from elmokit.io.text_files import (
     shown,
     suffix,
 )
-from elmokit.text.tokenizer import sentences_of_text
+from elmokit.text.tokenizer import Tokenizer, sentences_of_text
 
 TEXTS_LOOKED_AT = 20
 RAW_SHARE = 0.25
@@ -101,23 +102,30 @@ class Record(NamedTuple):
 
 
 class Input:
-    """Records of some files or of a stream; `open_input` makes it."""
+    """Records of some files or of a stream; `open_input` makes it.
+
+    Attributes:
+        settings: How they are read.
+        streamed: Whether it is a stream.
+        files: The files in their order; none for a stream.
+        position: Bytes read so far, on disk.
+        size: Bytes in all; None for a stream.
+    """
 
     def __init__(
         self, paths: Sequence[Path], settings: TextSettings, *, streamed: bool = False
     ) -> None:
         self.settings = settings
+        self.tokenizer: Tokenizer | None = None  # the user's own, which the settings cannot name
         self.streamed = streamed
+        self.files = [] if streamed else list(paths)
+        self.position = 0
         self._paths = paths
-        sizes = (0 if streamed else path.stat().st_size for path in paths)
+        self._name = str(shown(paths[0])) if len(paths) == 1 else "the input"
+        sizes = (path.stat().st_size for path in self.files)
         self._bytes_before = list(accumulate(sizes, initial=0))  # each file, and the end
-        self._position = 0
+        self.size = None if streamed else self._bytes_before[-1]
         self._is_read = False
-
-    @property
-    def files(self) -> list[Path]:
-        """The files in their order; none for a stream."""
-        return [] if self.streamed else list(self._paths)
 
     def split_by(self, tokenizer: str) -> Input:
         """The same input, its raw text split by another tokenizer; not to be read by both."""
@@ -142,7 +150,11 @@ class Input:
         if hint_at_raw and not (found or self.settings.raw):
             rows = warn_of_raw_text(rows, self._name)
         for number, row in rows:
-            for words in self._sentences(row.value):
+            if not isinstance(row.value, list):
+                sentences = sentences_of_text(row.value, self.settings, self.tokenizer)
+            else:
+                sentences = [row.value] if row.value or not self.settings.split else []
+            for words in sentences:
                 found = True
                 yield Record(words, RecordPlace(number, row.line), row.id)
         if not found:
@@ -159,39 +171,26 @@ class Input:
         inputs = [{"name": str(path), **fingerprint(path)} for path in self.files]
         if self.streamed:
             inputs = [{"name": self._name}]
-        return {"inputs": inputs, "settings": self.settings.to_dict()}
-
-    @property
-    def _name(self) -> str:
-        return self.name_of(RecordPlace(0, 1)) if len(self._paths) == 1 else "the input"
+        own = {} if self.tokenizer is None else {"tokenizer": self.tokenizer.name}
+        return {"inputs": inputs, "settings": self.settings.to_dict() | own}
 
     def name_of(self, place: RecordPlace) -> str:
         """The file, or the stream, that a record comes from."""
         return str(shown(self._paths[place.file]))
-
-    def position(self) -> tuple[int, int | None]:
-        """Bytes read so far, on disk, and bytes in all: None for a stream."""
-        return self._position, None if self.streamed else self._bytes_before[-1]
 
     def _rows(self, start: RecordPlace) -> Iterator[tuple[int, Row]]:
         """The rows at `start` and after it, each with the number of its file."""
         for number in range(start.file, len(self._paths)):
             first = start.line if number == start.file else 1
             for row in _rows_of(self._paths[number], self.settings, self.streamed, first):
-                self._position = self._bytes_before[number] + row.position
+                self.position = self._bytes_before[number] + row.position
                 yield number, row
-        if not self.streamed:
-            self._position = self._bytes_before[-1]
-
-    def _sentences(self, value: str | list[str]) -> Iterable[list[str]]:
-        """The words of each sentence of a row."""
-        if isinstance(value, list):
-            return [value] if value or not self.settings.split else []
-        return sentences_of_text(value, self.settings)
+        if self.size is not None:
+            self.position = self.size
 
 
 def input_of(
-    source: Input | str | Path | Sequence[str | Path], tokenizer: str, choices: dict[str, Any]
+    source: Input | str | Path | Sequence[str | Path], tokenizer: Tokenizer, choices: dict[str, Any]
 ) -> Input:
     """What to read: an input as it is, or files by their names, raw text split by a tokenizer.
 
@@ -200,9 +199,13 @@ def input_of(
     if isinstance(source, Input):
         return source
     known = {field.name for field in fields(TextSettings)} & choices.keys()
-    settings = TextSettings(**({"tokenizer": tokenizer} | {n: choices.pop(n) for n in known}))
+    own = tokenizer.name not in TOKENIZERS and "tokenizer" not in known
+    name = {} if own else {"tokenizer": tokenizer.name}
+    settings = TextSettings(**(name | {n: choices.pop(n) for n in known}))
     names = [source] if isinstance(source, str | Path) else source
-    return open_input([str(name) for name in names], settings)
+    found = open_input([str(name) for name in names], settings)
+    found.tokenizer = tokenizer if own else None
+    return found
 
 
 def open_input(names: Sequence[str], settings: TextSettings) -> Input:

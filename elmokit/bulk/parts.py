@@ -82,7 +82,7 @@ def cut(source: Input, finished: Finished, tokens: int, shard: int = 0) -> Itera
     position = finished.position
     records = behind(source, finished.end, finished.ids, shard)
     for number, group in enumerate(_grouped(records, tokens), finished.parts):
-        read = source.position()[0]
+        read = source.position
         sentences, ids = [record.words for record, _ in group], [record.id for record, _ in group]
         yield Part(shard, number, sentences, ids, group[-1][1], read, read - position)
         position = read

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmokit.bulk.compute import Array, Computer, Summary, Tally
+from elmokit.bulk.compute import Computer, Summary, Tally
 from elmokit.bulk.inputs import Input, input_of
-from elmokit.bulk.parts import Part, PartStore, Seen, cut, name_of_part
+from elmokit.bulk.parts import Array, Part, PartStore, Seen, cut, name_of_part
 from elmokit.errors import ElmoError, InputError
 from elmokit.formats.mixes import read_mix
 from elmokit.inference.embedder import Embedder
@@ -222,7 +222,7 @@ def embed_files(
             other fields of `TextSettings`), what is made of them (`layers`, `pool` and others of
             `VectorSettings`).
     """
-    source = input_of(source, embedder.tokenizer.name, choices)
+    source = input_of(source, embedder.tokenizer, choices)
     settings = replace(settings or VectorSettings(), **choices)
     if threads is None and resume and not force:
         threads = RunFolder.beside(output).record().get("identity", {}).get("threads")
@@ -250,7 +250,7 @@ class LocalRun:
         self.source = job.source
         self.finished = job.parts.finished()
         before = self.finished.totals, self.finished.position
-        self.tally = Tally(*before, observer, lambda: self.cache.hit_rate)
+        self.tally = Tally(*before, observer, self.cache)
         self.computer.progress = self.tally.end_batch
         self._carries = job.embedder.state == "carry"
         # Parts that repeated sentences are in stay open for a while.
@@ -263,9 +263,8 @@ class LocalRun:
         """Compute and store all parts that are missing."""
         self.restore(self.finished.parts)
         parts = prefetch(cut(self.source, self.finished, tokens_per_part(self.computer)))
-        size = self.source.position()[1]
         with (
-            self.observer.stage("embedding", "byte", size, self.finished.position),
+            self.observer.stage("embedding", "byte", self.source.size, self.finished.position),
             closing(parts),  # type: ignore[type-var]
             closing(Seen(self.parts.folder, self.finished.parts)) as seen,
             ThreadPoolExecutor(1, "write") as writer,
@@ -278,7 +277,7 @@ class LocalRun:
     def compute_part(self, part: Part, seen: Seen, writer: ThreadPoolExecutor) -> None:
         """Compute one part, to be written while the next is computed; no more than one waits."""
         before = self.cache.mark()
-        self.tally.begin_part(part.words, part.bytes)
+        self.tally.part = part
         arrays = self.arrays_of(part, seen)
         totals = totals_of(part, self.computer)
         state = self.computer.state() if self._carries else None
@@ -304,18 +303,19 @@ class LocalRun:
         found = seen.find(texts)
         if found:
             self.wait()  # until the part before can be read
-        self.computer.skip([sentences[n] for n, text in enumerate(texts) if text in found])
-        new = [n for n, text in enumerate(texts) if text not in found]
-        computed = self.computer.compute([sentences[n] for n in new])
-        arrays = dict(zip(new, computed, strict=True))
-        starts = self.parts.starts(sentences)
+        known = {n for n, text in enumerate(texts) if text in found}
+        computed = iter(self.computer.compute(sentences, known))
+        places = zip(texts, self.parts.starts(sentences), strict=True)
         # Before the part is written: a part that is there has its sentences in the index.
-        seen.add((texts[n], part.number, starts[n]) for n in new)
-        for n, text in enumerate(texts):
+        seen.add((text, part.number, start) for text, start in places if text not in found)
+        arrays: list[Array] = []
+        for text, words in zip(texts, sentences, strict=True):
             if text in found:
                 number, start = found[text]
-                arrays[n] = self.parts.at(self._values(number), start, len(sentences[n]))
-        return [arrays[n] for n in range(len(texts))]
+                arrays.append(self.parts.at(self._values(number), start, len(words)))
+            else:
+                arrays.append(next(computed))
+        return arrays
 
     def wait(self) -> None:
         """Wait until the part before is written; fail as it did."""

@@ -87,7 +87,7 @@ def embed_with_ray(
         done = [job.parts.object(name) for name in job.parts.names()]
         totals = sum((Counter(record["totals"]) for record in done), Counter())
         tally = Tally(totals, sum(record["bytes"] for record in done), observer)
-        stage = observer.stage("embedding", "byte", source.position()[1], tally.position)
+        stage = observer.stage("embedding", "byte", source.size, tally.position)
         try:
             with logging_less(quiet), stage:
                 compute_missing(ray, job, tally, bars, done)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+BUNDLED = Path(__file__).parent
+"""Where they are on this machine, each under its name."""
 ENGLISH_SMALL = "english-small"
-BUNDLED_MODELS = (ENGLISH_SMALL,)
+KOREAN_SMALL = "korean-small"
+BUNDLED_MODELS = (ENGLISH_SMALL, KOREAN_SMALL)
 ENGLISH_SMALL_WORD2VEC = "english-small-word2vec"
+KOREAN_SMALL_WORD2VEC = "korean-small-word2vec"
+BUNDLED_VECTORS = (ENGLISH_SMALL_WORD2VEC, KOREAN_SMALL_WORD2VEC)
 
 
-def is_bundled(model: str | Path) -> bool:
-    """Whether this is the name of a bundled model, and of nothing here."""
-    return str(model).lower() in BUNDLED_MODELS and not Path(model).exists()
-
-
-def bundled_folder(name: str | Path) -> Path:
-    """Where a bundled model is on this machine."""
-    return Path(__file__).parent / str(name).lower()
+def is_bundled(name: str | Path, names: tuple[str, ...] = BUNDLED_MODELS) -> bool:
+    """Whether this is the name of a bundled model, or one of `names`, and of nothing here."""
+    return str(name).lower() in names and not Path(name).exists()

@@ -97,8 +97,9 @@ def compare(
     from elmokit.analysis.comparison import compare_occurrences
 
     word, *others = sentences
-    vectors = options.load_static(static)
-    comparison = compare_occurrences(options.load_embedder(**flags), word, others, vectors)
+    embedder = options.load_embedder(**flags)
+    vectors = options.load_static(static, embedder)
+    comparison = compare_occurrences(embedder, word, others, vectors)
     click.echo(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())
 
 
@@ -108,7 +109,8 @@ def compare_all(
     """Show the heat map of some sentences, or draw it."""
     from elmokit.analysis.comparison import draw_heat_map, heat_map
 
-    found = heat_map(options.load_embedder(**flags), sentences, options.load_static(static))
+    embedder = options.load_embedder(**flags)
+    found = heat_map(embedder, sentences, options.load_static(static, embedder))
     if picture is not None:
         draw_heat_map(found, picture)
     if as_json:

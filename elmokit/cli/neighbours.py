@@ -167,7 +167,7 @@ def query(
     found = opened.query(
         marked.words, marked.position, layer=layer, top=top, same_word=same_word, exact=exact
     )
-    vectors = options.load_static(static)
+    vectors = options.load_static(static, embedder)
     if not as_json:
         show_neighbours(found)
         show_static(vectors, marked.word, top)

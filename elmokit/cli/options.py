@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from elmokit.bundled import KOREAN_SMALL_WORD2VEC
 from elmokit.cli.progress import Display
 from elmokit.errors import InputError
 from elmokit.system import VARIABLE, check_threads, use_threads
@@ -98,7 +99,7 @@ static = value(
     "--static",
     "FILE",
     "Static vectors to show beside: GloVe's, word2vec's, fastText's; or none. Without it: the "
-    "bundled ones of English.",
+    "bundled ones of the model's language.",
 )
 
 
@@ -145,23 +146,14 @@ class ModelCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `--model OPTIONS WEIGHTS` as `--model OPTIONS --weights WEIGHTS`."""
-        return super().parse_args(ctx, split_pair(args))
-
-
-def split_pair(arguments: list[str]) -> list[str]:
-    """Name the weights that follow an options file.
-
-    >>> split_pair(["--model", "options.json", "weights.hdf5", "text"])
-    ['--model', 'options.json', '--weights', 'weights.hdf5', 'text']
-    """
-    arguments = list(arguments)
-    if "--model" in arguments:
-        place = arguments.index("--model") + 2
-        options, weights = [*arguments[place - 1 : place + 1], "", ""][:2]
-        files = (".json", ".hdf5", ".h5")
-        if options.endswith(files) and weights.endswith(files):
-            arguments.insert(place, "--weights")
-    return arguments
+        args = list(args)
+        if "--model" in args:
+            place = args.index("--model") + 2
+            options, weights = [*args[place - 1 : place + 1], "", ""][:2]
+            files = (".json", ".hdf5", ".h5")
+            if options.endswith(files) and weights.endswith(files):
+                args.insert(place, "--weights")
+        return super().parse_args(ctx, args)
 
 
 def model_option(otherwise: str) -> Option[Any]:
@@ -301,11 +293,12 @@ def picture(help: str) -> Option[Any]:
     return value("--picture", "FILE", help, callback=check_picture)
 
 
-def load_static(path: str | None) -> StaticVectors | None:
-    """The static vectors that `--static` names; without it the bundled ones."""
+def load_static(path: str | None, embedder: Embedder) -> StaticVectors | None:
+    """The static vectors that `--static` names; without it the bundled ones of its language."""
     from elmokit.static.vectors import StaticVectors
 
-    return None if path == "none" else StaticVectors.load(path)
+    korean = KOREAN_SMALL_WORD2VEC if embedder.tokenizer.name == "kiwi" else None
+    return None if path == "none" else StaticVectors.load(path or korean)
 
 
 def load_embedder(

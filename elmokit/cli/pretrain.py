@@ -166,7 +166,7 @@ def vocabulary(
       elmo vocabulary news/ -o vocabulary.txt --max-size 100000
       elmo vocabulary "tokenized/*.txt.xz" -o vocabulary.txt --tokenizer whitespace --min-count 3
     """
-    from elmokit.pretraining.vocabulary import write_corpus_vocabulary
+    from elmokit.pretraining.corpus import write_corpus_vocabulary
 
     text = options.corpus_text(settings)
     with Display(quiet) as shown:

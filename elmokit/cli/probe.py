@@ -190,8 +190,8 @@ def blimp(
 
 def load_both(static: str | None, **flags: Any) -> tuple[Embedder, StaticVectors | None]:
     """The model and the static vectors that the flags describe."""
-    vectors = options.load_static(static)
-    return options.load_embedder(**flags), vectors
+    embedder = options.load_embedder(**flags)
+    return embedder, options.load_static(static, embedder)
 
 
 def run_probe(

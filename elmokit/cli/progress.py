@@ -213,15 +213,15 @@ def described(values: Mapping[str, float]) -> str:
     >>> described({"sentences": 1200, "words_per_second": 5000.5, "loss": 0.12345, "seconds": 150})
     '1,200 sentences, 5,000 words/s, loss 0.1235, 2.5 min'
     """
-    return ", ".join(map(_described, values, values.values()))
-
-
-def _described(name: str, value: float) -> str:
-    if name == "seconds":
-        return duration(value)
-    if name.endswith("_per_second"):
-        return f"{value:,.0f} {name.removesuffix('_per_second')}/s"
-    name = name.replace("_", " ")
-    if isinstance(value, int):
-        return counted(value, name.removesuffix("s"))
-    return f"{name} {value:,.4g}"
+    shown = []
+    for name, value in values.items():
+        words = name.replace("_", " ")
+        if name == "seconds":
+            shown.append(duration(value))
+        elif name.endswith("_per_second"):
+            shown.append(f"{value:,.0f} {name.removesuffix('_per_second')}/s")
+        elif isinstance(value, int):
+            shown.append(counted(value, words.removesuffix("s")))
+        else:
+            shown.append(f"{words} {value:,.4g}")
+    return ", ".join(shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,8 @@ def load_served(quiet: bool, static: str | None, **flags: Any) -> ServedModel:
     from elmokit.service.state import load_model
 
     with Display(quiet) as shown:
-        model = load_model(**flags, static=options.load_static(static), progress=shown.fetching)
+        model = load_model(**flags, progress=shown.fetching)
+        model = replace(model, static=options.load_static(static, model.embedder))
     give_back_large_blocks(model.block_kept)
     return model
 

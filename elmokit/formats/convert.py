@@ -13,7 +13,7 @@ from elmokit.bundled import is_bundled
 from elmokit.config import CharacterEncoderConfig, check_choice
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats import allennlp, native
-from elmokit.formats.allennlp_options import write_options
+from elmokit.formats.allennlp import write_options
 from elmokit.formats.find import Location, model_folder, read_model
 from elmokit.formats.native import SavedModel
 from elmokit.io.fetch import Progress
@@ -69,7 +69,7 @@ def convert_model(
     if target == "allennlp":
         return write_pair(saved, folder, force=force)
     if tokenizer is not None:
-        saved = saved._replace(tokenizer=load_tokenizer(tokenizer).name)
+        saved = saved._replace(tokenizer=load_tokenizer(tokenizer).name, tokenizer_versions={})
     native.write_model(folder, saved, half=half, force=force)
     return sorted(folder.iterdir())
 

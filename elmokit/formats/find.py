@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from elmokit.bundled import BUNDLED_MODELS, ENGLISH_SMALL, bundled_folder, is_bundled
+from elmokit.bundled import BUNDLED, BUNDLED_MODELS, ENGLISH_SMALL, is_bundled
 from elmokit.config import ModelConfig, WordEncoderConfig
 from elmokit.errors import CutShortError, FetchError, InputError
 from elmokit.formats import allennlp, native
@@ -190,7 +190,7 @@ def find_model(
     if model is None:
         if weights is not None:
             raise InputError(f"{weights}: weights come with their options; name both files")
-        return FoundModel(ENGLISH_SMALL, bundled_folder(ENGLISH_SMALL))
+        return FoundModel(ENGLISH_SMALL, BUNDLED / ENGLISH_SMALL)
     if str(model).endswith(WEIGHT_SUFFIXES):
         raise InputError(f"{model}: is a file of weights; the options come first, then the weights")
     if weights is not None:
@@ -198,7 +198,7 @@ def find_model(
     if is_published(model):
         return FoundModel(str(model).lower(), pair=download(str(model), progress))
     if is_bundled(model):
-        return FoundModel(str(model).lower(), bundled_folder(model))
+        return FoundModel(str(model).lower(), BUNDLED / str(model).lower())
     check_known(model)
     folder = model_folder(local_path(model, progress=progress))
     if not folder.is_dir():

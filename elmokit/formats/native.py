@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from elmokit.config import (
     checked,
     naming,
 )
-from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.errors import ConfigError, ElmoWarning, FormatError, InputError
 from elmokit.io.files import (
     read_object,
     read_text,
@@ -31,6 +32,8 @@ from elmokit.io.files import (
 from elmokit.model.bilm import BiLM
 from elmokit.model.weights import without_values
 from elmokit.system import counted
+from elmokit.text.korean import versions
+from elmokit.text.scripts import SeenScripts
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 Shape = tuple[int, ...]
@@ -95,6 +98,8 @@ class SavedModel(NamedTuple):
     tokenizer: str  # the name of the tokenizer the model was trained with
     vocabulary: Vocabulary | None = None  # of the softmax, or of a word-input model
     card: str = ""  # README.md; a short one is made where this is empty
+    tokenizer_versions: Mapping[str, str] = {}  # of libraries that decide about words
+    scripts: SeenScripts | None = None  # of the vocabulary, whether it is read or not
 
 
 def is_native(folder: str | Path) -> bool:
@@ -122,18 +127,41 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
         stored = checked("weights", values.get("weights"), Mapping[str, Any])
         checksum = checked("sha256", stored.get("sha256"), str)
         tokenizer = checked("tokenizer", values.get("tokenizer"), str)
-    card = folder / CARD
+        made_with = checked(
+            "tokenizer_versions", values.get("tokenizer_versions", {}), Mapping[str, str]
+        )
+    _compare_versions(folder, made_with)
+    card, words = folder / CARD, folder / VOCABULARY
     return SavedModel(
         config=config,
         weights=_read_weights(folder / WEIGHTS, checksum, config, softmax),
         tokenizer=tokenizer,
         vocabulary=(
-            _read_vocabulary(folder / VOCABULARY, config)
+            _read_vocabulary(words, config)
             if softmax or isinstance(config.encoder, WordEncoderConfig)
             else None
         ),
         card=read_text(card) if card.exists() else "",
+        tokenizer_versions=made_with,
+        scripts=SeenScripts(folder, words) if words.exists() else None,
     )
+
+
+def _compare_versions(folder: Path, made_with: Mapping[str, str]) -> None:
+    """Warn where the libraries that split a model's text are others than it was made with."""
+    installed = versions()
+    changed = [name for name in made_with if made_with[name] != installed.get(name)]
+    if installed and changed:
+        warnings.warn(
+            f"{folder}: was made with {_listed(made_with, changed)}; here is "
+            f"{_listed(installed, changed)}, which may split text into other words",
+            ElmoWarning,
+            stacklevel=3,
+        )
+
+
+def _listed(versions: Mapping[str, str], names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {versions.get(name, '(none)')}" for name in names)
 
 
 def write_model(
@@ -163,12 +191,19 @@ def write_model(
             "version": VERSION,
             "model": saved.config.to_dict(),
             "tokenizer": saved.tokenizer,
+            **_versions_of(saved),
             "weights": {
                 "sha256": sha256_of(temporary / WEIGHTS),
                 "dtype": str(dtype).removeprefix("torch."),
             },
         }
         write_object(contents, temporary / CONFIG)
+
+
+def _versions_of(saved: SavedModel) -> dict[str, Any]:
+    """The versions that a model was made with, or those of now, if its tokenizer has any."""
+    found = saved.tokenizer_versions or versions()
+    return {"tokenizer_versions": dict(found)} if saved.tokenizer == "kiwi" and found else {}
 
 
 def model_card(saved: SavedModel, example: Sequence[str] = ("The", "river", "bank")) -> str:

@@ -8,19 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from elmokit.config import (
-    ModelConfig,
-    Precision,
-    State,
-    WordEncoderConfig,
-    check_choice,
-    check_size,
-)
+from elmokit.config import Count, ModelConfig, Precision, State, WordEncoderConfig, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.layers import WORDS_PER_PIECE, LayerChoice, Mix, Piece, Pool, many_pieces
@@ -35,9 +28,16 @@ from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
 from elmokit.model.both_directions import run_apart
 from elmokit.model.weights import track_writes
-from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentences, short
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
+from elmokit.text.characters import (
+    Sentence,
+    UnusualWords,
+    batch_by_length,
+    check_sentences,
+    short,
+    windows,
+)
+from elmokit.text.scripts import SeenScripts
+from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 Result = TypeVar("Result")
@@ -80,7 +80,8 @@ class Embedder:
 
     Args:
         bilm: The language model. It is put into evaluation mode, and on `device` if one is given.
-        tokenizer: What `tokenize` and `encode` split raw text with; a name or a tokenizer.
+        tokenizer: What `tokenize` and `encode` split raw text with: a name, an object
+            with `sentences` and `words`, or a function that gives the words of a text.
         vocabulary: The words of a word-input model, or of the softmax.
         state: `"zero"`: a sentence's vectors depend on the sentence alone. `"carry"`: each call
             continues the one before, row by row, as the old programs do. `"warm"`: each sentence
@@ -90,6 +91,8 @@ class Embedder:
         warm_runs: Readings in state `"warm"`.
         cache_words: The most words whose token vectors are remembered.
         device: Where to compute; the model's own device if None.
+        scripts: Warns of text in a script that the model has hardly seen; of a loaded model it
+            is there.
 
     Attributes:
         memory_retries: How often a batch was halved because there was no memory for it.
@@ -102,27 +105,29 @@ class Embedder:
         self,
         bilm: BiLM,
         *,
-        tokenizer: str | Tokenizer = "default",
+        tokenizer: AnyTokenizer = "default",
         vocabulary: Vocabulary | None = None,
         state: State = "zero",
         precision: Precision = "exact",
         warm_runs: int = 2,
         cache_words: int = 65536,
         device: str | torch.device | None = None,
+        scripts: SeenScripts | None = None,
     ) -> None:
-        check_choice("state", state, get_args(State))
-        check_choice("precision", precision, get_args(Precision))
-        check_size("warm_runs", warm_runs)
+        checked("state", state, State)
+        checked("precision", precision, Precision)
+        checked("warm_runs", warm_runs, Count)
         self.bilm = bilm.to(check_device(device)).eval() if device is not None else bilm.eval()
         track_writes(bilm)
-        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.tokenizer = tokenizer_of(tokenizer)
         self.vocabulary = vocabulary
         self.state: State = state
         self.precision: Precision = precision
         self.warm_runs = warm_runs
         self.memory_retries = 0
         self.unusual = UnusualWords(max_characters(self.config))
-        self.token_cache = word_cache(bilm, vocabulary, cache_words)
+        self.token_cache = word_cache(bilm, vocabulary, cache_words, scripts)
+        self._scripts = scripts
         self.carried: BiLMState | None = None
         self._carry_lock = Lock()
         check_word_input(self.config, vocabulary)
@@ -135,7 +140,7 @@ class Embedder:
         *,
         vocabulary: Location | None = None,
         embedding: Location | None = None,
-        tokenizer: str | Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         progress: Progress | None = None,
         device: str | torch.device | None = None,
         state: State = "zero",
@@ -168,6 +173,7 @@ class Embedder:
             warm_runs=warm_runs,
             cache_words=cache_words,
             device=device,
+            scripts=saved.scripts,
         )
 
     def __repr__(self) -> str:
@@ -396,6 +402,7 @@ class Embedder:
             "precision": self.precision,
             "warm_runs": self.warm_runs,
             "cache_words": self.token_cache.capacity,
+            "scripts": self._scripts,
         }
         return partial(type(self), **settings), (self.bilm,)
 

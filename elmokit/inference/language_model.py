@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import ModelConfig, Number, check_choice, check_size, checked
+from elmokit.config import Count, CountOrZero, ModelConfig, Number, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.predictions import (
@@ -41,12 +41,18 @@ from elmokit.inference.token_vectors import (
 )
 from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM
-from elmokit.model.lstm import LSTMState
-from elmokit.model.packing import pack
+from elmokit.model.lstm import LSTMState, pack
 from elmokit.model.weights import track_writes
-from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentence, check_sentences
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
+from elmokit.text.characters import (
+    Sentence,
+    UnusualWords,
+    batch_by_length,
+    check_sentence,
+    check_sentences,
+    windows,
+)
+from elmokit.text.scripts import SeenScripts
+from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 
@@ -162,8 +168,9 @@ class LanguageModel:
     Args:
         bilm: The language model, with its softmax. It is put on `device` if one is given.
         vocabulary: The words of the softmax, `<S>` and `</S>` among them.
-        tokenizer: What `split` and `find_place` split raw text with; a name or a tokenizer.
+        tokenizer: What `split` and `find_place` split raw text with; as of an `Embedder`.
         device: Where to compute; the model's own device if None.
+        scripts: As of an `Embedder`.
     """
 
     def __init__(
@@ -171,16 +178,18 @@ class LanguageModel:
         bilm: BiLM,
         vocabulary: Vocabulary | None,
         *,
-        tokenizer: str | Tokenizer = "default",
+        tokenizer: AnyTokenizer = "default",
         device: str | torch.device | None = None,
+        scripts: SeenScripts | None = None,
     ) -> None:
         if bilm.softmax is None:
             raise InputError(NO_SOFTMAX)
         self.vocabulary = check_vocabulary(bilm.config, vocabulary)
         self.bilm = bilm.to(check_device(device)) if device is not None else bilm
         track_writes(bilm)
-        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        cache = word_cache(bilm, self.vocabulary, CACHED_WORDS)
+        self.tokenizer = tokenizer_of(tokenizer)
+        self._scripts = scripts
+        cache = word_cache(bilm, self.vocabulary, CACHED_WORDS, scripts)
         self._forward = Direction(bilm, self.vocabulary, cache, forward=True)
         self._backward = Direction(bilm, self.vocabulary, cache, forward=False)
         self._unusual = UnusualWords(max_characters(bilm.config))
@@ -192,7 +201,7 @@ class LanguageModel:
         weights: Location | None = None,
         *,
         vocabulary: Location | None = None,
-        tokenizer: str | Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         progress: Progress | None = None,
         device: str | torch.device | None = None,
     ) -> LanguageModel:
@@ -208,6 +217,7 @@ class LanguageModel:
             saved.vocabulary,
             tokenizer=tokenizer if tokenizer is not None else saved.tokenizer,
             device=device,
+            scripts=saved.scripts,
         )
 
     def __repr__(self) -> str:
@@ -215,7 +225,8 @@ class LanguageModel:
 
     def __reduce__(self) -> tuple[Callable[..., LanguageModel], tuple[BiLM, Vocabulary]]:
         # A copy, or a worker's, starts with an empty cache.
-        return partial(type(self), tokenizer=self.tokenizer), (self.bilm, self.vocabulary)
+        made = partial(type(self), tokenizer=self.tokenizer, scripts=self._scripts)
+        return made, (self.bilm, self.vocabulary)
 
     def split(self, text: str) -> list[list[str]]:
         """Split raw text into sentences of words, with the tokenizer the model was trained with."""
@@ -240,7 +251,7 @@ class LanguageModel:
         self, sentences: Iterable[Sentence], state: StartState = "zero"
     ) -> Iterator[SentenceScore]:
         """Score any number of sentences in constant memory, in order."""
-        check_choice("state", state, get_args(StartState))
+        checked("state", state, StartState)
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             check_sentences(sentences)
         tokens = TOKENS_PER_WINDOW[state]
@@ -287,7 +298,7 @@ class LanguageModel:
         vocabulary's counts. Where it has none every word is taken as equally frequent, and
         `log_prior` is None. `probability` is the score's share over all words.
         """
-        check_size("top", top)
+        checked("top", top, Count)
         fit = self._fit(before, after)
         return [fit.row(number) for number in best(fit.scores, top)]
 
@@ -333,12 +344,12 @@ class LanguageModel:
             after: Words that end the sentence; given these, the words before them are drawn, from
                 the last to the first.
         """
-        check_size("words", words)
+        checked("words", words, Count)
         checked("temperature", temperature, Number)
         if top is not None:
-            check_size("top", top)
+            checked("top", top, Count)
         if seed is not None:
-            check_size("seed", seed, least=0)
+            checked("seed", seed, CountOrZero)
         if after is not None and before:
             raise InputError("both before and after are given; sampling continues from one of them")
         direction = self._forward if after is None else self._backward
@@ -408,7 +419,7 @@ class LanguageModel:
         return direction.read_on(self._opened(direction, words))[0]
 
     def _likeliest(self, direction: Direction, words: Sentence, top: int) -> list[WordProbability]:
-        check_size("top", top)
+        checked("top", top, Count)
         offered = self._offered(direction, self._after(direction, words))
         return [
             WordProbability(self.vocabulary.word_of(number), math.exp(offered[number]))

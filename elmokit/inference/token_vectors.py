@@ -16,12 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig, check_size
+from elmokit.config import (
+    CharacterEncoderConfig,
+    CountOrZero,
+    ModelConfig,
+    WordEncoderConfig,
+    checked,
+)
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
 from elmokit.model.both_directions import FEWEST_ROWS, can_share_cores, run_each
 from elmokit.model.weights import version_of
 from elmokit.text.characters import Sentence, character_ids
+from elmokit.text.scripts import SeenScripts
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 
@@ -88,6 +95,7 @@ class WordCache:
         encode: Gives token vectors (words, size) of distinct words.
         capacity: The most words stored.
         version: Changes when token vectors that were computed before are not valid any more.
+        note: Told of words that have to be encoded, and of all that are looked up with them.
 
     Attributes:
         hits: Words that were there when looked up, each distinct word of a call counted once.
@@ -99,8 +107,9 @@ class WordCache:
         encode: Callable[[Sequence[str]], Tensor],
         capacity: int,
         version: Callable[[], object],
+        note: Callable[[Sequence[str], Sequence[str]], None] | None = None,
     ) -> None:
-        check_size("cache_words", capacity, least=0)
+        checked("cache_words", capacity, CountOrZero)
         self.encode = encode
         self.capacity = capacity
         self.hits = 0
@@ -109,6 +118,7 @@ class WordCache:
         self._table: Tensor | None = None
         self._restarts = 0
         self._lock = Lock()
+        self._note = note
         self._version = version
         self._version_known = version()
 
@@ -172,6 +182,8 @@ class WordCache:
     def _known(self, distinct: list[str]) -> tuple[dict[str, int], Tensor]:
         """A table that has a row for each of the words, and which row."""
         missing = [word for word in distinct if word not in self._rows]
+        if missing and self._note is not None:
+            self._note(missing, distinct)
         full = len(self._rows) + len(missing) > self.capacity
         if full:
             missing = distinct
@@ -194,7 +206,9 @@ class WordCache:
         self._rows.update(zip(words, range(start, start + len(words)), strict=True))
 
 
-def word_cache(bilm: BiLM, vocabulary: Vocabulary | None, capacity: int) -> WordCache:
+def word_cache(
+    bilm: BiLM, vocabulary: Vocabulary | None, capacity: int, scripts: SeenScripts | None = None
+) -> WordCache:
     """A cache of the token vectors of a model, invalid when its encoder was trained or moved."""
 
     def encode(words: Sequence[str]) -> Tensor:
@@ -206,4 +220,5 @@ def word_cache(bilm: BiLM, vocabulary: Vocabulary | None, capacity: int) -> Word
         halves.append(partial(encode_words, bilm, vocabulary, words[middle:]))
         return torch.cat(run_each(halves, middle, device, bilm.config.recurrent_numbers))
 
-    return WordCache(encode, capacity, lambda: version_of(bilm.encoder.parameters()))
+    note = None if scripts is None else scripts.note
+    return WordCache(encode, capacity, lambda: version_of(bilm.encoder.parameters()), note)

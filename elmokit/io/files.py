@@ -128,9 +128,9 @@ def write_folder_atomically(path: str | Path, force: bool = False) -> Iterator[P
 
 def publish(temporary: Path, target: Path) -> None:
     """Give a finished file its name, durably: after a power cut it is complete or not there."""
-    _sync_file(temporary)
+    _sync(temporary)
     os.replace(temporary, target)
-    _sync_folder(target.parent)
+    _sync(target.parent)
 
 
 def check_replaceable(target: Path, name: str | Path, force: bool) -> None:
@@ -151,8 +151,8 @@ def check_replaceable(target: Path, name: str | Path, force: bool) -> None:
 def publish_folder(temporary: Path, target: Path) -> None:
     """Give a finished folder its name, putting back what had it before if that fails."""
     for file in temporary.rglob("*"):
-        (_sync_folder if file.is_dir() else _sync_file)(file)
-    _sync_folder(temporary)
+        _sync(file)
+    _sync(temporary)
     old = hidden_name(target)
     if os.path.exists(target):
         os.rename(target, old)
@@ -162,7 +162,7 @@ def publish_folder(temporary: Path, target: Path) -> None:
         if os.path.exists(old):
             os.rename(old, target)
         raise
-    _sync_folder(target.parent)
+    _sync(target.parent)
     if old.is_dir():
         shutil.rmtree(old, ignore_errors=True)
     else:
@@ -226,21 +226,17 @@ def remove_folder(folder: Path) -> None:
     remove_leftovers(folder.parent, folder.name)
 
 
-def _sync_file(path: Path) -> None:
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    """Make names in a folder durable, where the system has a call for it: Windows has none."""
-    if sys.platform == "win32":
+def _sync(path: Path) -> None:
+    """Make a file durable, or the names in a folder, for which Windows has no call."""
+    is_folder = path.is_dir()
+    if is_folder and sys.platform == "win32":
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
     try:
         os.fsync(descriptor)
     except OSError as error:
         # Some network file systems have no such call for folders; the file itself is safe.
-        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+        if not is_folder or error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
             raise
     finally:
         os.close(descriptor)

@@ -46,6 +46,8 @@ STANDARD_INPUT = "-"
 TOKENIZERS = ("default", "whitespace", "kiwi")
 TokenizerName = Annotated[str, TOKENIZERS, "use one of 'default', 'whitespace', 'kiwi'"]
 ENCODING = "utf-8"
+KOREAN = "CP949"
+FREQUENT_SYLLABLES = "이다는에을의하고가한은도지를로기사어서나해리자그있라시대인아정일게부수전"
 PROBE = "a\nb"
 OF_EXAMPLES = ("label_column", "phrases", "shortest_phrase")
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -222,11 +224,33 @@ def text_of(chunk: Chunk, errors: Errors = "strict", encoding: str = ENCODING) -
         return chunk.contents.decode(encoding, errors)
     except UnicodeDecodeError as error:
         line = chunk.first_line + chunk.contents.count(b"\n", 0, error.start)
+        what = f"{chunk.path}, line {line}: is not {encoding.upper()} ({error.reason})"
+        start = chunk.contents.rfind(b"\n", 0, error.start) + 1
+        if _is_korean(chunk.contents[start:].partition(b"\n")[0]):
+            raise FormatError(
+                f"{what}; it looks like {KOREAN} (Korean): give --encoding {KOREAN.lower()} (in a "
+                f"run --set corpus.encoding={KOREAN.lower()})"
+            ) from None
         raise FormatError(
-            f"{chunk.path}, line {line}: is not {encoding.upper()} ({error.reason}); "
+            f"{what}; "
             "name the encoding that it has (--encoding latin-1, for one), or read such bytes as "
             "U+FFFD (--errors replace; in a run --set corpus.errors=replace)"
         ) from None
+
+
+def _is_korean(line: bytes) -> bool:
+    """Whether a line with a byte that is not UTF-8's is Korean as Windows writes it, or EUC-KR.
+
+    >>> _is_korean("나는 학교에 갔다".encode("cp949")), _is_korean("Übermut".encode("cp1252"))
+    (True, False)
+    """
+    try:
+        text = line.decode(KOREAN)
+    except UnicodeDecodeError:
+        return False
+    # Bytes of Chinese give syllables too, but seldom those that every Korean sentence has.
+    others = [letter for letter in text if not letter.isascii()]
+    return 6 * sum(letter in FREQUENT_SYLLABLES for letter in others) > len(others)
 
 
 def read_chunks(name: str | Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:

@@ -13,9 +13,8 @@ from elmokit.config import CharacterEncoderConfig, ModelConfig, Precision
 from elmokit.errors import InputError
 from elmokit.model.both_directions import computes_plainly, run_each
 from elmokit.model.character_encoder import CharacterEncoder
-from elmokit.model.lstm import LSTMStack, LSTMState
+from elmokit.model.lstm import LSTMStack, LSTMState, Packing, pack
 from elmokit.model.one_sentence import LockStep, pays_in_lock_step
-from elmokit.model.packing import Packing, pack
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
 from elmokit.model.weights import track_writes, version_of, without_values
 from elmokit.model.word_encoder import WordEncoder

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM, BiLMState, Layers, remove_markers
 from elmokit.model.scalar_mix import DirectionalMix, Join, ScalarMix
@@ -59,7 +59,7 @@ class Elmo(nn.Module):
         if not isinstance(bilm, BiLM):
             got = type(bilm).__name__
             raise InputError(f"bilm is of type {got}, not BiLM; write Elmo(embedder.bilm)")
-        check_size("mixes", mixes)
+        checked("mixes", mixes, Count)
         if layer_norm and per_direction:
             raise ConfigError("layer_norm and per_direction cannot be combined; choose one")
         self.bilm = bilm.requires_grad_(finetune)

@@ -33,7 +33,7 @@ BATCHES_PER_POOL = 64
 
 
 class Side(NamedTuple):
-    """One direction's words, step by step (see `model.packing`)."""
+    """One direction's words, step by step (see `model.lstm.pack`)."""
 
     inputs: Tensor  # (tokens,) rows of Batch.words
     targets: Tensor  # (tokens,) ids of the softmax

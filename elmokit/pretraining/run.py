@@ -41,10 +41,9 @@ from elmokit.pretraining.config import (
     TrainingConfig,
     apply_settings,
 )
-from elmokit.pretraining.corpus import prepare_corpus
+from elmokit.pretraining.corpus import build_vocabulary, check_falling, prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.trainer import Group, HeldOut, Trainer, join_group
-from elmokit.pretraining.vocabulary import build_vocabulary, check_falling
 from elmokit.static.files import read_word_vectors
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 

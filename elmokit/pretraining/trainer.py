@@ -364,7 +364,7 @@ class Trainer:
 
     def stop_if_requested(self, request: StopRequest) -> None:
         """Save and stop if any process was asked to."""
-        if not self.group.any(bool(request)):
+        if not self.group.any(request.made):
             return
         self.save()
         raise StoppedError(

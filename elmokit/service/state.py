@@ -73,6 +73,7 @@ class ServedModel:
             vocabulary=saved.vocabulary,
             precision=precision,
             device=device,
+            scripts=saved.scripts,
         )
         parameters = parameter_count(saved.weights)
         try:
@@ -82,7 +83,9 @@ class ServedModel:
         embedder.embed(FIRST_SENTENCES)
         exhaust_warnings(embedder.unusual.note_all)
         try:
-            words = LanguageModel(bilm, saved.vocabulary, tokenizer=splitting)
+            words = LanguageModel(
+                bilm, saved.vocabulary, tokenizer=splitting, scripts=saved.scripts
+            )
         except InputError as error:
             return cls(name, embedder, None, parameters, str(error))
         exhaust_warnings(words.score)
@@ -131,7 +134,6 @@ def load_model(
     *,
     vocabulary: Location | None = None,
     index: Location | None = None,
-    static: StaticVectors | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> ServedModel:
@@ -140,7 +142,7 @@ def load_model(
     `index` is the folder of an index of occurrences that was built with the same model.
     """
     saved = read_model(model, weights, vocabulary=vocabulary, progress=progress)
-    served = replace(ServedModel.of(saved, name_of(model), **settings), static=static)
+    served = ServedModel.of(saved, name_of(model), **settings)
     if index is None:
         return served
     return replace(served, index=NeighbourIndex.open(index, served.embedder, model=served.name))

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
-from elmokit.config import Count, CountOrZero, Number, Settings, check_size
+from elmokit.config import Count, CountOrZero, Number, Settings, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.io.files import check_new_file, disk_errors, write_atomically
@@ -233,7 +233,7 @@ def skip_gram_pairs(words: Sequence[str], window: int) -> list[list[tuple[str, s
     >>> skip_gram_pairs("the quick brown".split(), window=1)
     [[('the', 'quick')], [('quick', 'the'), ('quick', 'brown')], [('brown', 'quick')]]
     """
-    check_size("window", window)
+    checked("window", window, Count)
     return [
         [(word, other) for other in (*words[max(at - window, 0) : at], *words[at + 1 :][:window])]
         for at, word in enumerate(words)

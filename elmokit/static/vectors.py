@@ -11,13 +11,13 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from elmokit.bundled import ENGLISH_SMALL_WORD2VEC, bundled_folder
-from elmokit.config import check_size
+from elmokit.bundled import BUNDLED, BUNDLED_VECTORS, ENGLISH_SMALL_WORD2VEC, is_bundled
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.static.files import VECTORS_FILE, Subwords, read_word_vectors, save_word_vectors
 from elmokit.text.characters import Sentence, check_sentence, check_sentences, short
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
+from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
 
 Vectors = NDArray[np.float32]
 
@@ -78,7 +78,7 @@ class StaticVectors:
         vectors: A vector for each, (words, size). They stay in their precision; what is computed
             is float32.
         name: What to call them.
-        tokenizer: What `tokenize` and `encode` split raw text with; a name or a tokenizer.
+        tokenizer: What `tokenize` and `encode` split raw text with; as of an `Embedder`.
         lowercase: Whether a word without a vector takes that of its lower case.
         subwords: Gives other words a vector.
         description: What is known of them: `method`, for one.
@@ -90,7 +90,7 @@ class StaticVectors:
         vectors: ArrayLike,
         *,
         name: str = "static vectors",
-        tokenizer: str | Tokenizer = "default",
+        tokenizer: AnyTokenizer = "default",
         lowercase: bool = True,
         subwords: Subwords | None = None,
         description: Mapping[str, str] | None = None,
@@ -104,7 +104,7 @@ class StaticVectors:
             )
         self.words = list(words)
         self.name = name
-        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.tokenizer = tokenizer_of(tokenizer)
         self.lowercase = lowercase
         self.description = dict(description or {})
         self._table = table
@@ -118,16 +118,19 @@ class StaticVectors:
         cls,
         path: str | Path | None = None,
         *,
-        tokenizer: str | Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         lowercase: bool = True,
         progress: Progress | None = None,
     ) -> Self:
-        """Load the bundled English vectors, or a file of any format that `elmo static` reads.
+        """Load bundled vectors, or a file of any format that `elmo static` reads.
 
-        `load()`, `load("glove.6B.50d.txt.gz")`, `load("vectors.bin")`. The tokenizer is the one
-        the vectors were trained with, where the file says it, unless given.
+        `load()` (English), `load("korean-small-word2vec")`, `load("glove.6B.50d.txt.gz")`.
+        The tokenizer is the one the vectors were trained with, where the file says it, unless
+        given.
         """
-        path = Path(path or bundled_folder(ENGLISH_SMALL_WORD2VEC) / VECTORS_FILE)
+        path = Path(path or ENGLISH_SMALL_WORD2VEC)
+        if is_bundled(path, BUNDLED_VECTORS):
+            path = BUNDLED / str(path).lower() / VECTORS_FILE
         words, table, description, subwords = read_word_vectors(path, progress=progress)
         chosen = description.get("tokenizer", "default") if tokenizer is None else tokenizer
         return cls(
@@ -146,7 +149,7 @@ class StaticVectors:
         Subwords are not written: only training writes fastText's own file.
         """
         if words is not None:
-            check_size("words", words)
+            checked("words", words, Count)
         description = {"tokenizer": self.tokenizer.name, **self.description}
         save_word_vectors(path, self.words[:words], self._table[:words], description)
 
@@ -260,7 +263,7 @@ class StaticVectors:
         self, vector: Vectors, top: int = 10, without: Sequence[int] = ()
     ) -> list[WordNeighbour]:
         """The words nearest to a vector (size,) by cosine, but those of some rows."""
-        check_size("top", top)
+        checked("top", top, Count)
         cosines = np.concatenate([self.rows(block) @ unit(vector) for block in self._blocks()])
         cosines /= self._lengths
         cosines[list(without)] = -np.inf

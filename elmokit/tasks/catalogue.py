@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from elmokit.config import change_setting, check_choice, hints_of, tables_of
+from elmokit.config import change_setting, check_choice, checked, hints_of, tables_of
 from elmokit.errors import ConfigError
 from elmokit.tasks.config import (
     FILES,
@@ -18,148 +20,6 @@ from elmokit.tasks.config import (
     TaskConfig,
 )
 
-SMALL_SPAM: Tables = {
-    "inputs": {"elmo_dropout": 0.1},
-    "network": {"name": "pooled", "hidden": 256, "dropout": 0.2},
-    "training": {"epochs": 15, "patience": 4, "batch_examples": 60},
-}
-# The well-known tutorial's: a dense layer of 256, batches of 60, one epoch.
-PAPER_SPAM: Tables = {
-    "inputs": {"elmo_dropout": 0.0},
-    "network": {"name": "pooled", "hidden": 256, "dropout": 0.0},
-    "training": {"epochs": 1, "batch_examples": 60, "batch_tokens": 100_000},
-}
-SMALL_SST: Tables = {
-    # With as little dropout as this a network this small learns most (docs/log.md).
-    "inputs": {"elmo_dropout": 0.2, "dropout": 0.1, "mix_penalty": 0.001},
-    "network": {"name": "biattentive", "hidden": 100, "dropout": 0.1},
-    "training": {"epochs": 8, "patience": 3, "batch_examples": 32, "rate_factor": 0.5},
-}
-PAPER_SST: Tables = {
-    "files": {"phrases": True, "shortest_phrase": 4},
-    "inputs": {"elmo": "both", "mix_penalty": 0.001},
-    "network": {"name": "biattentive", "hidden": 300, "dropout": 0.5, "dense": "relu"},
-    "training": {"epochs": 20, "patience": 5, "learning_rate": 0.0001},
-}
-SMALL_NLI: Tables = {
-    "inputs": {"elmo_dropout": 0.3, "mix_penalty": 0.001},
-    "network": {"name": "esim", "hidden": 100, "dropout": 0.3},
-    "training": {"epochs": 15, "patience": 4, "rate_factor": 0.5},
-}
-PAPER_NLI: Tables = {
-    "inputs": {
-        "elmo": "both",
-        "mix_penalty": 0.001,
-        "layer_norm": True,
-        "dropout": 0.5,
-        "variational": True,
-    },
-    "network": {"name": "esim", "hidden": 300, "dropout": 0.5},
-    "training": {
-        "epochs": 75,
-        "patience": 5,
-        "batch_tokens": 4096,
-        "batch_examples": 32,
-        "learning_rate": 0.0004,
-        "rate_factor": 0.5,
-        "weight_decay": 0.0001,
-    },
-}
-
-
-SMALL_TAGGER: Tables = {
-    "inputs": {"characters": True, "elmo_dropout": 0.3, "dropout": 0.3, "mix_penalty": 0.01},
-    "network": {"name": "tagger", "hidden": 100, "dropout": 0.3},
-    "training": {"epochs": 12, "patience": 3, "batch_tokens": 1024, "batch_examples": 32},
-}
-PAPER_TAGGER: Tables = {
-    "inputs": {
-        "characters": True,
-        "static_trainable": True,
-        "elmo_dropout": 0.5,
-        "dropout": 0.5,
-        "variational": True,
-        "mix_penalty": 0.1,
-    },
-    "network": {"name": "tagger", "hidden": 200, "layers": 2, "dropout": 0.5},
-    "training": {"epochs": 75, "patience": 25, "batch_tokens": 4096, "batch_examples": 64},
-}
-NO_CRF = {"crf": False}
-SMALL_POS: Tables = {**SMALL_TAGGER, "network": {**SMALL_TAGGER["network"], **NO_CRF}}
-PAPER_POS: Tables = {**PAPER_TAGGER, "network": {**PAPER_TAGGER["network"], **NO_CRF}}
-
-
-SMALL_READER: Tables = {
-    # The network itself drops what it reads. Only with ELMo at its output too, where the question
-    # and the text meet, does it learn soon to look for the words of the question (docs/log.md).
-    "inputs": {"characters": True, "elmo": "both", "elmo_dropout": 0.2, "mix_penalty": 0.001},
-    "network": {"name": "reader", "hidden": 64, "dropout": 0.2, "answer_lstms": False},
-    "training": {
-        "epochs": 8,
-        "patience": 2,
-        "batch_tokens": 2048,
-        "batch_examples": 16,
-        "learning_rate": 0.002,
-        "rate_factor": 0.5,
-    },
-}
-PAPER_READER: Tables = {
-    "inputs": {"characters": True, "elmo": "both"},
-    "network": {"name": "reader", "hidden": 90, "dropout": 0.2, "answer_lstms": False},
-    "training": {
-        "epochs": 40,
-        "patience": 5,
-        "batch_tokens": 4096,
-        "batch_examples": 9,
-        "rate_factor": 0.5,
-    },
-}
-
-
-SMALL_SRL: Tables = {
-    "inputs": {"elmo_dropout": 0.3, "dropout": 0.1, "mix_penalty": 0.001},
-    "network": {"name": "highway", "hidden": 100, "layers": 4, "dropout": 0.1},
-    "training": {
-        "epochs": 12,
-        "patience": 3,
-        "batch_tokens": 2048,
-        "batch_examples": 32,
-        "learning_rate": 0.002,
-        "rate_factor": 0.5,
-    },
-}
-PAPER_SRL: Tables = {
-    "inputs": {"static_trainable": True, "elmo_dropout": 0.1},
-    "network": {"name": "highway", "hidden": 300, "layers": 8, "dropout": 0.1},
-    "training": {
-        "epochs": 500,
-        "patience": 200,
-        "batch_tokens": 4096,
-        "batch_examples": 20,
-        "clip": 1.0,
-    },
-}
-
-
-SMALL_COREF: Tables = {
-    "inputs": {"characters": True, "elmo_dropout": 0.3, "dropout": 0.3, "mix_penalty": 0.001},
-    "network": {"name": "coref", "hidden": 100, "dropout": 0.3},
-    "coref": {
-        "spans_per_word": 0.3,
-        "antecedents": 40,
-        "span_size": 150,
-        "scorer_size": 100,
-        "mention_loss": 1.0,
-    },
-    "training": {"epochs": 12, "patience": 3, "batch_tokens": 1024, "batch_examples": 16},
-}
-PAPER_COREF: Tables = {
-    "inputs": {"characters": True, "dropout": 0.5},
-    "network": {"name": "coref", "hidden": 200, "dropout": 0.2},
-    "coref": {"antecedents": 250},
-    "training": {"epochs": 150, "patience": 20, "batch_tokens": 1024, "batch_examples": 1},
-}
-
 
 class NamedTask(NamedTuple):
     """One task of the catalogue."""
@@ -168,18 +28,13 @@ class NamedTask(NamedTuple):
     presets: Mapping[Preset, Tables]
 
 
-CATALOGUE: dict[str, NamedTask] = {
-    "spam": NamedTask("text", {"small": SMALL_SPAM, "paper": PAPER_SPAM}),
-    "sst": NamedTask("text", {"small": SMALL_SST, "paper": PAPER_SST}),
-    "ner": NamedTask("tags", {"small": SMALL_TAGGER, "paper": PAPER_TAGGER}),
-    "pos": NamedTask("tags", {"small": SMALL_POS, "paper": PAPER_POS}),
-    "nli": NamedTask("pair", {"small": SMALL_NLI, "paper": PAPER_NLI}),
-    "squad": NamedTask("reading", {"small": SMALL_READER, "paper": PAPER_READER}),
-    "coref": NamedTask("coref", {"small": SMALL_COREF, "paper": PAPER_COREF}),
-    "srl": NamedTask("srl", {"small": SMALL_SRL, "paper": PAPER_SRL}),
-}
-"""The tasks by name. `paper` follows the ELMo paper's supplement for sst, ner and nli, with the
-differences that docs/tasks.md names; `small` trains in minutes on two cores."""
+def _read_catalogue() -> dict[str, NamedTask]:
+    text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
+    return {name: NamedTask(task.pop("kind"), task) for name, task in tomllib.loads(text).items()}
+
+
+CATALOGUE = _read_catalogue()
+"""The tasks by name."""
 
 
 def task_config(
@@ -191,7 +46,7 @@ def task_config(
     50
     """
     check_choice("task", name, tuple(CATALOGUE))
-    check_choice("preset", preset, get_args(Preset))
+    checked("preset", preset, Preset)
     task = CATALOGUE[name]
     tables: dict[str, Any] = {table: dict(values) for table, values in task.presets[preset].items()}
     for setting, value in (settings or {}).items():

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmokit.config import check_size
+from elmokit.config import CountOrZero, checked
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.io.fetch import Progress
@@ -25,8 +25,7 @@ from elmokit.io.files import claim, disk_errors
 from elmokit.jobs.checkpoints import fingerprint
 from elmokit.model.bilm import Layers
 from elmokit.tasks.examples import Words
-from elmokit.text.batching import windows
-from elmokit.text.characters import Sentence, check_sentences
+from elmokit.text.characters import Sentence, check_sentences, windows
 
 Array = NDArray[np.float32]
 
@@ -74,7 +73,7 @@ class LayerStore:
         memory_bytes: int = MEMORY_BYTES,
         folder: str | Path | None = None,
     ) -> None:
-        check_size("memory_bytes", memory_bytes, least=0)
+        checked("memory_bytes", memory_bytes, CountOrZero)
         if embedder.state == "carry":
             raise InputError(
                 "in state 'carry' layers depend on what was read before, and cannot be stored; "

@@ -9,15 +9,16 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from elmokit.model.lstm_gradients import (
+from elmokit.model.lstm import (
+    Packing,
     output_gate,
+    pack,
     previous_outputs,
     step_gradient,
     steps_of,
     tanh_,
     update_cell,
 )
-from elmokit.model.packing import Packing, pack
 
 
 class VariationalDropout(nn.Module):

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import torch
 
-from elmokit.config import check_choice
+from elmokit.config import checked
 from elmokit.errors import FormatError, InputError
 from elmokit.formats.mixes import write_mix
 from elmokit.inference.embedder import Embedder
@@ -28,7 +28,7 @@ from elmokit.system import counted
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.examples import AnyExample, fixed_part, hold_out
 from elmokit.tasks.files.examples import format_of, read_examples
-from elmokit.tasks.inputs import build_inputs
+from elmokit.tasks.inputs import StaticLookup, build_inputs
 from elmokit.tasks.layer_store import LayerStore, folder_name, identity_of_bilm
 from elmokit.tasks.reports import (
     MixReport,
@@ -38,7 +38,6 @@ from elmokit.tasks.reports import (
     errors_text,
     mix_reports,
 )
-from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.task import AnyTask, TaskModel
 from elmokit.tasks.trained import (
     BILM,
@@ -374,7 +373,7 @@ def train_task(
         observer: Told how far it is.
     """
     started = time.monotonic()
-    check_choice("cache", cache, get_args(Cache))
+    checked("cache", cache, Cache)
     folder, observer = Path(folder), observer or Observer()
     check_folder(folder, resume, force)
     if force and isinstance(bilm, BilmReference):

@@ -74,14 +74,8 @@ class Counts:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "correct": self.correct,
-            "predicted": self.predicted,
-            "expected": self.expected,
-        }
+        names = ("precision", "recall", "f1", "correct", "predicted", "expected")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

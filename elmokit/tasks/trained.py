@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmokit.config import make_table, naming
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
@@ -26,16 +27,14 @@ from elmokit.tasks.config import Kind, TaskConfig
 from elmokit.tasks.coref.task import CorefTask
 from elmokit.tasks.examples import AnyExample, Labels, size_of
 from elmokit.tasks.files.examples import after_training, read_examples
-from elmokit.tasks.inputs import build_inputs
-from elmokit.tasks.labelling import PairTask, TextTask
+from elmokit.tasks.inputs import StaticLookup, build_inputs
+from elmokit.tasks.labelling import PairTask, TagTask, TextTask
 from elmokit.tasks.layer_store import identity_of_bilm
 from elmokit.tasks.reading.task import ReadingTask
 from elmokit.tasks.srl.task import SrlTask
-from elmokit.tasks.static_vectors import StaticLookup
-from elmokit.tasks.tagging import TagTask
 from elmokit.tasks.task import AnyTask, ParsedInput, Prediction, TaskModel
 from elmokit.tasks.trainer import CHECKPOINTS, Evaluation, answers, evaluate
-from elmokit.text.tokenizer import Tokenizer, load_tokenizer
+from elmokit.text.tokenizer import AnyTokenizer, tokenizer_of
 
 FORMAT = "elmokit-task"
 VERSION = 1
@@ -244,6 +243,13 @@ ITEMS_PER_LOOK_UP = 20_000
 """The same where their words are looked up in a file of static vectors, which is read each time."""
 
 
+OF_GIVEN_WORDS = ("tags", "srl", "coref")
+GIVEN_WORDS = (
+    "raw text is split into Kiwi's morphemes; if the words that this task was trained on are not "
+    "Kiwi's, give lists of such words"
+)
+
+
 class TrainedTask:
     """A task that can be asked.
 
@@ -259,13 +265,13 @@ class TrainedTask:
         task: AnyTask,
         model: TaskModel[Any],
         bilm: UsedBilm | None = None,
-        tokenizer: str | Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
     ) -> None:
         self.task = task
         self.model = model.eval()
         self.bilm = bilm
-        tokenizer = tokenizer or task.config.files.tokenizer or "default"
-        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self._warned = False
+        self.tokenizer = tokenizer_of(tokenizer or task.config.files.tokenizer or "default")
 
     @property
     def config(self) -> TaskConfig:
@@ -286,7 +292,7 @@ class TrainedTask:
         folder: str | Path | TaskFolder,
         *,
         bilm: BilmReference | Embedder | None = None,
-        tokenizer: str | Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         device: str | torch.device | None = None,
         progress: Progress | None = None,
     ) -> TrainedTask:
@@ -389,7 +395,7 @@ class TrainedTask:
         if places is None:
             places = (f"item {number}" for number in count(1))
         named = zip(items, places, strict=False)
-        inputs = (self.task.parse_input(item, self.tokenizer, place) for item, place in named)
+        inputs = (self._parsed(item, place) for item, place in named)
         size = most = ITEMS_PER_LOOK_UP
         if self.model.inputs.static is None:
             size, most = min(FIRST_ITEMS, ITEMS_AT_ONCE), ITEMS_AT_ONCE
@@ -404,6 +410,14 @@ class TrainedTask:
                     yield from self._predictions_of(some, partial(_part, advance, done, words))
                     done += words
                 size = min(2 * size, most)
+
+    def _parsed(self, item: Any, place: str) -> ParsedInput:
+        parsed = self.task.parse_input(item, self.tokenizer, place)
+        of_given_words = parsed.text is not None and self.task.kind in OF_GIVEN_WORDS
+        if of_given_words and self.tokenizer.name == "kiwi" and not self._warned:
+            self._warned = True
+            warnings.warn(GIVEN_WORDS, ElmoWarning, stacklevel=2)
+        return parsed
 
     def _predictions_of(
         self, inputs: Sequence[ParsedInput], progress: Progress

@@ -33,7 +33,7 @@ from elmokit.tasks.config import TaskTrainingConfig
 from elmokit.tasks.examples import AnyExample, epoch_batches, size_of
 from elmokit.tasks.scores import Accuracy, Score
 from elmokit.tasks.task import AnyTask, TaskModel
-from elmokit.text.batching import batch_by_length
+from elmokit.text.characters import batch_by_length
 
 CHECKPOINTS = "checkpoints"
 """The folder of them, in that of a run."""
@@ -284,7 +284,7 @@ class TaskTrainer:
 
     def stop_if_requested(self, request: StopRequest) -> None:
         """Save and stop if somebody asked to."""
-        if request:
+        if request.made:
             self.save()
             raise StoppedError(
                 f"stopped in epoch {self.progress.epoch + 1} of {self.training.epochs}; everything "

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from sys import intern
 from threading import Lock
 from typing import Any
 
@@ -50,10 +51,7 @@ class KiwiTokenizer:
     def sentences(self, text: str) -> list[list[Token]]:
         """The words of each sentence."""
         shown, borders = _composed(LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
-        sentences = [
-            [token for morpheme in sentence for token in _words_of(morpheme, shown, start)]
-            for start, sentence in _analysed(shown)
-        ]
+        sentences = [_words_of(morphemes, shown, start) for start, morphemes in _analysed(shown)]
         if borders:
             sentences = [
                 [Token(word, borders[start], borders[end]) for word, start, end in sentence]
@@ -84,6 +82,7 @@ def _kiwi() -> Any:
 def _load_kiwi() -> Any:
     # Every choice that decides about words is made here, as defaults may change. The dictionary of
     # names of several words is left out: its forms have spaces, where nothing may be written.
+    import_extra("kiwipiepy_model", "korean")
     kiwi = import_extra("kiwipiepy", "korean").Kiwi(
         num_workers=1,
         model_type="cong",
@@ -140,12 +139,19 @@ def _split(part: str) -> list[Any]:
     return _kiwi().tokenize(part, split_sents=True, oov_handling="chr")
 
 
-def _words_of(morpheme: Any, text: str, offset: int) -> Iterator[Token]:
-    """The words of a morpheme: one, but for serial numbers that are written with spaces."""
-    word, start, end = morpheme.form, morpheme.start + offset, morpheme.end + offset
-    if start == end:
-        start, end = (start, end + 1) if text[start - 1 : start].strip() == "" else (start - 1, end)
-    if word.isalnum() or word.split() == [word]:
-        yield Token(word, start, end)
-    else:
-        yield from (Token(found[0], *found.span()) for found in WORD.finditer(text, start, end))
+def _words_of(morphemes: Sequence[Any], text: str, offset: int) -> list[Token]:
+    """The words of a sentence; a serial number that is written with spaces is several."""
+    tokens: list[Token] = []
+    last = 0
+    for morpheme in morphemes:
+        word, start, end = morpheme.form, morpheme.start + offset, morpheme.end + offset
+        if start == end:
+            before = bool(text[start - 1 : start].strip())
+            start, end = (start - 1, end) if before else (start, end + 1)
+        if word.isalnum() or word.split() == [word]:
+            last = max(last, end)
+            tokens.append(Token(intern(word), start, last))
+        else:
+            found = WORD.finditer(text, start, end)
+            tokens += (Token(intern(one[0]), *one.span()) for one in found)
+    return tokens

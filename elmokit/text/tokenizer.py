@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from elmokit.config import check_choice
 from elmokit.errors import InputError
@@ -32,8 +32,9 @@ class Token(NamedTuple):
     """A word and its place in the raw text, `raw_text[start:end]`.
 
     The word is what is written there, but for tokenizers that find a word in another form than it
-    is written (`kiwi`). Places are never empty, and come in the order of their starts; those of
-    such a tokenizer may overlap.
+    is written (`kiwi`). Places are never empty; those of such a tokenizer may overlap, but neither
+    starts nor ends before the one before, so that words stand between the start of their first and
+    the end of their last.
     """
 
     text: str
@@ -53,6 +54,10 @@ class Tokenizer(Protocol):
 
     def words(self, text: str) -> list[Token]:
         """The words of all sentences in one list."""
+
+
+AnyTokenizer = str | Tokenizer | Callable[[str], Sequence[str]]
+"""The name of a tokenizer, a tokenizer, or a function from a text to its words."""
 
 
 class WhitespaceTokenizer:
@@ -101,6 +106,67 @@ class DefaultTokenizer:
     def words(self, text: str) -> list[Token]:
         """The words of all sentences in one list."""
         return [token for words in self.sentences(text) for token in words]
+
+
+class FunctionTokenizer:
+    """For raw text whose words a function finds; a text is one sentence.
+
+    Words are looked for in the text, each after the one before. One that is in another form than it
+    is written has the place of what stands there, up to the next whitespace.
+
+    >>> FunctionTokenizer(str.split).words("an apple")[1]
+    Token(text='apple', start=3, end=8)
+    """
+
+    def __init__(self, split: Callable[[str], Sequence[str]]) -> None:
+        self.name = getattr(split, "__name__", type(split).__name__)
+        self._split = split
+
+    def sentences(self, text: str) -> list[list[Token]]:
+        """The words of the text, if it has any."""
+        return list(filter(None, [self.words(text)]))
+
+    def words(self, text: str) -> list[Token]:
+        """The words of the text."""
+        tokens: list[Token] = []
+        place = 0
+        for word in self._split(text):
+            if not isinstance(word, str):
+                raise InputError(f"{self.name} gives {word!r:.40}; it must give a list of words")
+            if not word.strip():
+                continue
+            start = text.find(word, place)
+            end = start + len(word)
+            if start >= 0:
+                place = end
+            else:
+                written = WORD.search(text, place)
+                start, end = written.span() if written else (place, len(text))
+            tokens.append(Token(word, start, end))
+        return tokens
+
+
+class NamedTokenizer:
+    """A tokenizer of somebody who gave it no name: it has that of its class."""
+
+    def __init__(self, own: Any) -> None:
+        self.name = type(own).__name__
+        self.sentences: Callable[[str], list[list[Token]]] = own.sentences
+        self.words: Callable[[str], list[Token]] = own.words
+
+
+def tokenizer_of(given: AnyTokenizer) -> Tokenizer:
+    """What splits text, of what a user may give for it."""
+    if isinstance(given, str):
+        return load_tokenizer(given)
+    if callable(getattr(given, "sentences", None)) and callable(getattr(given, "words", None)):
+        return cast(Tokenizer, given) if hasattr(given, "name") else NamedTokenizer(given)
+    if callable(given):
+        return FunctionTokenizer(given)
+    raise InputError(
+        f"tokenizer is {given!r:.40}; give a name, an object with sentences and words, or a "
+        "function from a text to its words"
+    )
 
 
 def load_tokenizer(name: str) -> Tokenizer:
@@ -282,8 +348,10 @@ def sentences_of(chunk: Chunk, settings: TextSettings) -> Iterator[list[str]]:
         yield from filter(None, sentences_of_text(line, settings))
 
 
-def sentences_of_text(text: str, settings: TextSettings) -> Iterable[list[str]]:
-    """The words of each sentence of a text.
+def sentences_of_text(
+    text: str, settings: TextSettings, tokenizer: Tokenizer | None = None
+) -> Iterable[list[str]]:
+    """The words of each sentence of a text; a tokenizer that is given has no name to be set.
 
     >>> list(sentences_of_text("One. Two!", TextSettings(split=True)))
     [['One', '.'], ['Two', '!']]
@@ -292,7 +360,7 @@ def sentences_of_text(text: str, settings: TextSettings) -> Iterable[list[str]]:
     """
     if not settings.raw:
         return [text.split()]
-    tokenizer = load_tokenizer(settings.tokenizer or "default")
+    tokenizer = tokenizer or load_tokenizer(settings.tokenizer or "default")
     if settings.tokenize:
         return [[token.text for token in tokenizer.words(text)]]
     return split_text(text, tokenizer)

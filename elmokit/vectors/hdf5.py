@@ -75,20 +75,25 @@ def write_hdf5(
         with h5py.File(disk, "w", libver=FORMAT_VERSION) as file:
             if settings.description is not None:
                 _set_json(file.id, DESCRIPTION, settings.description)
-            index = _add_all(file, disk.checked(lines), settings, keys)
+            index = _add_all(file, disk, lines, settings, keys)
             if settings.keep_sentences and keys is None:
                 _add_index(file, index, path)
         disk.check()
 
 
 def _add_all(
-    file: h5py.File, items: Iterable[Item], settings: VectorSettings, keys: SentenceKeys | None
+    file: h5py.File,
+    disk: DeferredErrorFile,
+    items: Iterable[Item],
+    settings: VectorSettings,
+    keys: SentenceKeys | None,
 ) -> dict[str, str]:
-    """Write items; give the key of each sentence that is kept, in the order of the keys."""
+    """Write items as long as the disk takes them; give the keys of sentences, in their order."""
     writer = _DatasetWriter(file, compress=settings.compression == "gzip")
     index: dict[str, str] = {}
     count = 0
     for item in items:
+        disk.check()
         key = str(count) if keys is None else keys.add(item.sentence)
         about = {} if item.id is None else {"id": item.id}
         if settings.keep_sentences and keys is None:
@@ -124,14 +129,8 @@ class DeferredErrorFile(io.FileIO):
         """Raise what was deferred."""
         if self._error is not None:
             raise self._error
-        if self._stop:
+        if self._stop.made:
             raise KeyboardInterrupt
-
-    def checked(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, as long as nothing was deferred."""
-        for item in items:
-            self.check()
-            yield item
 
     def write(self, data: Any) -> int:
         """Write all of the data, or store the error."""
@@ -169,7 +168,8 @@ class _DatasetWriter:
         self._links = h5p.create(h5p.LINK_CREATE)
         self._links.set_create_intermediate_group(True)
         self._links.set_char_encoding(h5t.CSET_UTF8)
-        self._plain = self._creation()
+        self._plain = h5p.create(h5p.DATASET_CREATE)
+        self._plain.set_obj_track_times(False)  # without times, equal items make equal files
 
     def add(self, key: str, values: NDArray[Any], about: Mapping[str, Any]) -> None:
         """Add an array and, if there is something to say about it, an attribute that does."""
@@ -180,13 +180,8 @@ class _DatasetWriter:
         if about:
             _set_json(dataset, LINE, about)
 
-    def _creation(self) -> h5p.PropDCID:
-        creation = h5p.create(h5p.DATASET_CREATE)
-        creation.set_obj_track_times(False)  # without times, equal items make equal files
-        return creation
-
     def _compressed(self, shape: tuple[int, ...]) -> h5p.PropDCID:
-        creation = self._creation()
+        creation = self._plain.copy()
         words = (min(count, WORDS_PER_CHUNK) for count in shape[-2:-1])
         creation.set_chunk((*shape[:-2], *words, shape[-1]))
         creation.set_shuffle()

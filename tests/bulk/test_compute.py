@@ -75,7 +75,7 @@ def test_each_distinct_sentence_is_computed_once(monkeypatch, state):
     assert computer.take_counts() == {"duplicates": repeated}
     computer.compute(SENTENCES[:2])
     assert computer.take_counts() == {}
-    computer.skip([["A", "bank"], [], []])
+    assert computer.compute([["A", "bank"], [], []], known={0, 1, 2}) == []
     assert computer.take_counts() == {"duplicates": 1}
 
 

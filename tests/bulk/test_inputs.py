@@ -201,9 +201,9 @@ def test_folders_and_globs_stand_for_the_files_in_them(tmp_path):
 def test_standard_input_is_text_and_comes_alone(tmp_path, piped):
     piped(b"a b\n\nc")
     stream = open_input(["-"], TextSettings())
-    assert stream.position() == (0, None)
+    assert (stream.position, stream.size) == (0, None)
     assert [record.words for record in stream.records()] == [["a", "b"], [], ["c"]]
-    assert stream.position() == (6, None)
+    assert (stream.position, stream.size) == (6, None)
     with pytest.raises(InputError, match="standard input: can be read only once"):
         next(stream.records())
     assert stream.files == []
@@ -344,14 +344,14 @@ def test_position_is_that_on_disk_among_all_files(tmp_path):
     ]
     opened = open_input(names, TextSettings())
     total = len(contents) + 20 + 7
-    assert opened.position() == (0, total)
-    positions = [opened.position()[0] for _ in opened.records()]
+    assert (opened.position, opened.size) == (0, total)
+    positions = [opened.position for _ in opened.records()]
     assert positions == sorted(positions)
     # Each line moves it by its share of what was read at once.
     assert positions[1000] == len(contents) + 2
-    assert opened.position() == (total, total)
+    assert (opened.position, opened.size) == (total, total)
     next(opened.records(RecordPlace(1, 5)))
-    assert opened.position() == (len(contents) + 10, total)
+    assert (opened.position, opened.size) == (len(contents) + 10, total)
 
 
 def test_identity_is_plain_and_changes_with_what_is_read_and_how(tmp_path):

@@ -19,7 +19,7 @@ from bulk.small_jobs import (
     some_lines,
     write_text,
 )
-from closeness import assert_agree
+from closeness import assert_agree, assert_close
 from helpers import Heard, write
 from small_models import small_embedder
 
@@ -233,3 +233,13 @@ def test_single_ids_may_be_missing_but_not_be_of_another_kind(tmp_path: Path, su
     write(table, ['{"text": "a", "id": 1}', '{"text": "b", "id": "two"}'])
     with pytest.raises(InputError, match=r"rows\.jsonl, line 2: its id is a text, the first"):
         embed(table, tmp_path / f"other{suffix}", inputs=TextSettings(keep="id"))
+
+
+def test_raw_text_is_split_by_a_tokenizer_of_the_user(tmp_path):
+    text = write_text(tmp_path, ["a-b c-d"])
+    embedder = small_embedder(tokenizer=lambda text: text.split("-"))
+    embed_files(embedder, [text], tmp_path / "own.jsonl", tokenize=True)
+    embed_files(embedder, [text], tmp_path / "named.jsonl", tokenize=True, tokenizer="whitespace")
+    own, named = (open_vectors(tmp_path / name) for name in ("own.jsonl", "named.jsonl"))
+    assert_close(own[0].vectors, embedder.embed([["a", "b c", "d"]])[0])
+    assert len(named[0].vectors) == 2

@@ -22,7 +22,7 @@ def test_static_vectors_are_shown_beside(elmo, model, vectors):
 
 
 def test_the_bundled_vectors_are_shown_where_they_are(elmo, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("elmokit.static.vectors.BUNDLED", tmp_path)
     arguments = ["compare", "bank", *BANKS, "--model", model]
     assert "word2vec" not in elmo(*arguments)[1]
     static = small_vectors(description={"method": "skip-gram"})
@@ -78,3 +78,18 @@ def test_a_heat_map_as_json_has_every_cell(elmo, model):
     assert result["sentences"] == [["A", "river", "bank", "."], ["The", "bank", "lends", "."]]
     assert len(result["cosines"]["layer 1"]) == 8
     assert result["cosines"]["layer 1"][3][3] == pytest.approx(1)
+
+
+def test_a_word_with_a_particle_is_named_and_what_to_use(fails, model):
+    arguments = ["나는 배를 먹었다", "배를 타고 갔다", "--model", model, "--static", "none"]
+    message = fails("compare", "배", *arguments)
+    assert "it has 배를: with a model of morphemes" in message
+    assert message.endswith("배 is a word of its own\n")
+
+
+def test_a_model_of_morphemes_finds_the_word_in_its_sentence(elmo, model):
+    pytest.importorskip("kiwipiepy", reason="the extra [korean] is not installed")
+    arguments = ["나는 배를 먹었다", "배를 타고 갔다", "--model", model, "--static", "none"]
+    code, out, _ = elmo("compare", "배", *arguments, "--tokenizer", "kiwi")
+    assert code == 0
+    assert out.splitlines()[:2] == ["1: 나 는 [배] 를 먹 었 다", "2: [배] 를 타 고 가 었 다"]

@@ -251,3 +251,15 @@ def test_threads_are_set(embed, monkeypatch):
     asked.clear()
     assert embed("a\n", "out.npz", "--force", "--threads", "2")[0] == 0
     assert asked[0] == 2
+
+
+def test_split_finds_the_sentences_and_morphemes_of_kiwi(embed, tmp_path):
+    pytest.importorskip("kiwipiepy", reason="the extra [korean] is not installed")
+    text = '"나는 간다. 너도 가자."라고 말했다. 좋다ㅋㅋ\n'
+    code, _, _ = embed(text, "out.jsonl", "--split", "--tokenizer", "kiwi")
+    records = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert code == 0
+    assert [record["sentence"].split()[-3:] for record in records] == [
+        ["었", "다", "."],
+        ["좋", "다", "ㅋㅋ"],
+    ]

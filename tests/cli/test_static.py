@@ -122,7 +122,7 @@ def test_every_flag_of_training_reaches_the_library(elmo, text, tmp_path, monkey
 
 
 def test_without_a_file_the_bundled_vectors_are_asked(elmo, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmokit.static.vectors.bundled_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("elmokit.static.vectors.BUNDLED", tmp_path)
     small_vectors().save(tmp_path / "english-small-word2vec" / "vectors.safetensors")
     assert elmo("static", "similarity", "king", "king")[1] == "1.0000\n"
     assert elmo("static", "neighbours", "king", "--top", "1")[1].split()[1] == "King"

@@ -14,7 +14,7 @@ from torch import Tensor
 from elmokit.config import ModelConfig, WordEncoderConfig
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats import allennlp
-from elmokit.formats.allennlp_options import read_options, write_options
+from elmokit.formats.allennlp import read_options, write_options
 from elmokit.formats.native import expected_shapes
 from elmokit.model.bilm import BiLM
 

@@ -10,7 +10,7 @@ from random_models import random_options
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import FormatError
-from elmokit.formats.allennlp_options import read_options, write_options
+from elmokit.formats.allennlp import read_options, write_options
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.formats import native
 from elmokit.formats.native import (
     SavedModel,
     describe,
@@ -84,7 +85,7 @@ def test_saved_model_loads_with_the_same_bits(tmp_path: Path, config: ModelConfi
 
     loaded = read_model(written(tmp_path, saved))
 
-    assert loaded._replace(weights={}) == saved._replace(weights={})
+    assert loaded._replace(weights={}, scripts=None) == saved._replace(weights={})
     assert_same_bits(loaded.weights, saved.weights)
 
 
@@ -329,3 +330,37 @@ def test_wrong_setting_is_refused_with_its_name(
 def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"config\.json: cannot be read"):
         read_model(tmp_path / "nowhere")
+
+
+KIWI = {"kiwipiepy": "0.24.1", "kiwipiepy_model": "0.24.0"}
+
+
+@pytest.fixture
+def kiwi_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that was made with these versions of Kiwi, which are installed."""
+    monkeypatch.setattr(native, "versions", lambda: KIWI)
+    return written(tmp_path, saved_model()._replace(tokenizer="kiwi"))
+
+
+def test_a_model_of_korean_knows_the_versions_that_split_its_text(kiwi_model: Path) -> None:
+    assert read_model(kiwi_model).tokenizer_versions == KIWI
+    change_config(kiwi_model, lambda config: config.pop("tokenizer_versions"))
+    assert read_model(kiwi_model).tokenizer_versions == {}
+    assert "tokenizer_versions" not in json.loads((written(kiwi_model) / "config.json").read_text())
+
+
+def test_another_version_of_what_splits_text_is_warned_of(
+    kiwi_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "versions", lambda: KIWI | {"kiwipiepy": "0.30.0"})
+    with pytest.warns(ElmoWarning, match=r"made with kiwipiepy 0.24.1; here is kiwipiepy 0.30.0"):
+        saved = read_model(kiwi_model)
+    write_model(kiwi_model, saved, force=True)
+    assert json.loads((kiwi_model / "config.json").read_text())["tokenizer_versions"] == KIWI
+
+
+def test_versions_are_not_compared_where_kiwi_is_not_installed(
+    kiwi_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "versions", dict)
+    assert read_model(kiwi_model).tokenizer == "kiwi"

@@ -277,3 +277,12 @@ def test_weights_of_another_type_have_a_fingerprint_of_their_own(dtype):
     with torch.no_grad():
         embedder.bilm.forward_lstm.layers[1].bias[3] += 1
     assert embedder.fingerprint() not in (before, other)
+
+
+def test_a_tokenizer_of_the_user_splits_raw_text(tmp_path):
+    folder = write_language_model(tmp_path / "model")
+    by_commas = Embedder.load(folder, tokenizer=lambda text: text.split(","))
+    assert by_commas.split("a,b c") == [["a", "b c"]]
+    np.testing.assert_array_equal(
+        by_commas.encode(["a,b c"])[0], by_commas.embed([["a", "b c"]], pool="mean")[0]
+    )

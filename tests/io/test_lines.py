@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers import error_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -157,3 +158,20 @@ def test_paragraphs_are_between_blank_lines(tmp_path):
     path = file_of(tmp_path, b"\na\nb\n \t\n\nc")
     found = [[line.text for line in some] for some in paragraphs(read_lines(path))]
     assert found == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize("encoding", ["euc-kr", "cp949"])
+def test_korean_in_its_old_encoding_is_named(tmp_path, encoding):
+    path = file_of(tmp_path, b"plain\n" + "나는 학교에 갔다. 漢字".encode(encoding) + b"\n")
+    message = error_of(lines_of, path, kind=FormatError, after=f"{path}, line 2: is not UTF-8")
+    assert "it looks like CP949 (Korean): give --encoding cp949" in message
+    assert numbered(read_lines(path, "cp949")) == [(1, "plain"), (2, "나는 학교에 갔다. 漢字")]
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [("Übermut, déjà vu", "latin-1"), ("привет", "koi8-r"), ("你好世界", "gbk"), ("か", "euc-jp")],
+)
+def test_other_encodings_are_not_taken_for_korean(tmp_path, text, encoding):
+    path = file_of(tmp_path, text.encode(encoding))
+    assert "Korean" not in error_of(lines_of, path, kind=FormatError)

@@ -8,8 +8,7 @@ from closeness import EXACT, assert_agree, assert_close
 from small_models import small_config
 from torch import Tensor, nn
 
-from elmokit.model.lstm import LayerState, LSTMStack
-from elmokit.model.lstm_gradients import MANY, LayerFunction, tanh_
+from elmokit.model.lstm import MANY, LayerFunction, LayerState, LSTMStack, tanh_
 
 BFLOAT16_ERROR = 0.05
 """Of a gradient, relative to its largest value; bfloat16 keeps about three digits of a product."""

@@ -1,6 +1,6 @@
 import torch
 
-from elmokit.model.packing import pack
+from elmokit.model.lstm import pack
 
 
 def test_steps_hold_the_running_sentences_longest_first():

@@ -9,9 +9,9 @@ from pretraining.small_runs import prepared
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.io.text_files import TextSettings
-from elmokit.pretraining import vocabulary as counting
+from elmokit.pretraining import corpus as counting
+from elmokit.pretraining.corpus import build_vocabulary, check_falling, write_corpus_vocabulary
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.pretraining.vocabulary import build_vocabulary, check_falling, write_corpus_vocabulary
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 quick = settings(max_examples=25, deadline=None, derandomize=True, database=None)

@@ -287,3 +287,19 @@ def test_unchanged_files_are_not_hashed_again(tmp_path, monkeypatch):
     assert read == files[1:]
     files[0].write_text("ONE\n")
     assert preparation.sha256_of_files(files, memory, lambda done, total: None)[0] != before[0]
+
+
+def test_korean_is_split_alike_by_any_number_of_processes(tmp_path, small_chunks, monkeypatch):
+    pytest.importorskip("kiwipiepy", reason="the extra [korean] is not installed")
+    files = write_files(
+        tmp_path, "나는 학교에 갔다. 좋다ㅋㅋ\n\n배가 고파서 왔다\n" * 3, "그는 갔다.\n"
+    )
+    one = prepare(files, tmp_path / "one", tokenizer="kiwi")
+    two = prepare(files, tmp_path / "two", tokenizer="kiwi", processes=2)
+    assert sentences_in(one)[:2] == [
+        ["나", "는", "학교", "에", "가", "었", "다", "."],
+        ["좋", "다", "ㅋㅋ"],
+    ]
+    assert sentences_in(two) == sentences_in(one)
+    monkeypatch.setattr(preparation, "versions", lambda: {"kiwipiepy": "0.0"})
+    assert prepare(files, tmp_path / "one", tokenizer="kiwi").key != one.key

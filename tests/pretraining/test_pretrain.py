@@ -21,10 +21,9 @@ from elmokit.io.text_files import TextSettings, find_files
 from elmokit.jobs.metrics import METRICS, read_metrics
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.pretraining.batches import SentenceReader, WordReader
-from elmokit.pretraining.corpus import prepare_corpus
+from elmokit.pretraining.corpus import build_vocabulary, prepare_corpus
 from elmokit.pretraining.objective import Objective
 from elmokit.pretraining.run import CURVES, pretrain
-from elmokit.pretraining.vocabulary import build_vocabulary
 
 QUICKLY: dict[str, Any] = {
     "training.mode": "sentence",

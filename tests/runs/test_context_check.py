@@ -6,11 +6,11 @@ from closeness import assert_close
 from helpers import write
 from small_models import WORDS, small_embedder, write_language_model
 
+from elmokit.text.tokenizer import load_tokenizer
 from elmokit.text.vocabulary import Vocabulary
 from runs import context_check
 from runs.context_measures import (
-    KINDS,
-    SETS,
+    KOREAN_QUESTIONS,
     Item,
     check_senses,
     points_of,
@@ -20,6 +20,7 @@ from runs.context_measures import (
 )
 
 QUESTIONS = read_questions()
+KINDS = ("noun/noun", "noun/verb")
 
 
 def item(word: str, kind: str, *sentences: str) -> Item:
@@ -32,7 +33,7 @@ ITEMS = (
 )
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ["everyday", "balanced"])
 def test_a_set_has_enough_items_of_every_kind_each_with_its_word_once_a_sentence(name):
     items = QUESTIONS.items[name]
     assert len({item.word for item in items}) >= 30
@@ -76,6 +77,30 @@ def test_cosines_are_those_of_the_word_in_its_sentences():
     at = [one[position] for one, position in zip(vectors, (4, 1, 1), strict=True)]
     lengths = [np.linalg.norm(vector) for vector in at]
     assert_close(found, [at[0] @ at[n] / (lengths[0] * lengths[n]) for n in (1, 2)])
+
+
+def test_kiwi_gives_the_word_of_each_korean_item_once_a_sentence():
+    pytest.importorskip("kiwipiepy", reason="Kiwi is an extra: elmokit[korean]")
+    kiwi = load_tokenizer("kiwi")
+    items = read_questions(
+        KOREAN_QUESTIONS, lambda text: [token.text for token in kiwi.words(text)]
+    ).items["senses"]
+    assert len(items) == 76
+    assert all(words.count(item.word) == 1 for item in items for words in item.sentences)
+
+
+def test_an_item_whose_word_the_tokenizer_hides_counts_as_wrong(tmp_path, monkeypatch, capsys):
+    lost = item("mat", "noun/noun", "the mat sat", "the cat on mats", "a mat .")
+    found = check_senses(small_embedder(), (ITEMS[0], lost))
+    assert all(found.points(layer)[1] == 0 for layer in found.likeness)
+
+    model = write_language_model(tmp_path / "model", Vocabulary(WORDS))
+    monkeypatch.setattr(sys, "argv", ["", "--korean", "--model", model])
+    context_check.main()  # whose words are those between spaces
+    out = capsys.readouterr().out
+    assert "### Senses: 76 items, 53 words; the tokenizer hides the word of 76 of them" in out
+    assert "| verb/verb (12) |" in out
+    assert "## Typos" not in out
 
 
 def test_the_command_prints_a_document(tmp_path, monkeypatch, capsys):

@@ -8,8 +8,8 @@ from static.small_vectors import random_sentences, random_vectors
 from elmokit.io.text_files import TextSettings
 from elmokit.pretraining.corpus import prepare_corpus
 from elmokit.static.training import TrainingSettings, train_vectors
-from runs import static_english_small, static_scores
-from runs.static_english_small import PreparedSentences, make_card, measure
+from runs import bundled_vectors, static_scores
+from runs.bundled_vectors import PreparedSentences, make_card, measure_english
 
 QUESTIONS = ": one\nw1 w2 w4 w5\nw1 w2 w4 unknown\n"
 
@@ -17,9 +17,9 @@ QUESTIONS = ": one\nw1 w2 w4 w5\nw1 w2 w4 unknown\n"
 @pytest.fixture
 def wordsim(tmp_path: Path) -> Path:
     """A folder of sets, with a few pairs in each."""
-    for name in static_english_small.SETS:
+    for name in bundled_vectors.SETS:
         write(tmp_path / f"{name}.txt", "w1\tw2\t3\nw4\tw5\t1\nw7\tw8\t2\nw1\tx\t2\n")
-    write(tmp_path / static_english_small.ANALOGIES, QUESTIONS)
+    write(tmp_path / bundled_vectors.ANALOGIES, QUESTIONS)
     return tmp_path
 
 
@@ -37,7 +37,8 @@ def test_the_card_has_settings_and_scores(wordsim):
     pytest.importorskip("gensim", reason="the extra static is not installed")
     settings = TrainingSettings(size=4, epochs=1, threads=1)
     trained = train_vectors(random_sentences(), settings)
-    card = make_card(trained, settings, measure(trained.vectors, wordsim), minutes=1.0)
+    scores = measure_english(trained.vectors, wordsim)
+    card = make_card("english-small-word2vec", trained, settings, scores, minutes=1.0)
     assert "Static vectors of 30 English words, 4 numbers each" in card
     assert "3 of 4 pairs" in card
     assert "1 of 2 questions" in card

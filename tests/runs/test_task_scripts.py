@@ -10,6 +10,7 @@ from elmokit.tasks.scores import Counts
 from elmokit.tasks.trained import TrainedTask
 from elmokit.tasks.trainer import Evaluation
 from runs import pronouns, sample_efficiency, task_ablations, task_runs, task_table
+from runs.task_rows import KOREAN
 
 
 class Trainings:
@@ -33,7 +34,7 @@ def trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainings:
     stand_in = Trainings()
     monkeypatch.setattr(task_runs, "train_task", stand_in)
     monkeypatch.setattr(task_runs, "FOLDER", tmp_path / "tasks")
-    monkeypatch.setattr(task_runs, "version", lambda: "v")
+    monkeypatch.setattr(task_runs, "version", lambda file: f"v-{file.parent.name}")
     monkeypatch.setattr(task_runs, "describe", lambda: "here, today")
     return stand_in
 
@@ -80,6 +81,18 @@ def test_the_table_names_the_paper_its_command_and_all_the_time(trainings, capsy
     assert "| 2.0 | 53.7 | 51.4 | 54.7 |" in out  # 120 seconds, then what the paper has
     assert "`python -m runs.task_table sst --seeds 3 4`: here, today" in out
     assert seeds(trainings) == [3, 4] * 3
+
+
+def test_a_row_in_korean_has_the_model_and_the_static_vectors_of_korean(trainings, tmp_path):
+    for name in task_runs.VARIANTS:
+        task_runs.run_seeds("nsmc", name, task_runs.VARIANTS[name], (1,))
+    assert {arguments["bilm"].model for *_, arguments in trainings.asked} == {"korean-small"}
+    static = [config.inputs.static for config, *_ in trainings.asked]
+    assert static == [str(KOREAN.static), None, str(KOREAN.static)]
+    assert {config.files.tokenizer for config, *_ in trainings.asked} == {"kiwi"}
+    folders = [folder.relative_to(tmp_path / "tasks").parts[0] for _, folder, _ in trainings.asked]
+    both = "v-korean-small-v-korean-small-word2vec"
+    assert folders == ["without-elmo-v-korean-small-word2vec", "v-korean-small", both]
 
 
 def test_the_ablations_are_two_tables_of_one_seed(trainings, capsys):

@@ -12,7 +12,7 @@ from tasks.small_tasks import BAD, FAST, GOOD, PLAIN, train_on
 
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.reading.passages import Answer, Passage, Question
+from elmokit.tasks.reading.questions import Answer, Passage, Question
 from elmokit.tasks.run import TaskResult
 
 QUICK = FAST | {"training.batch_tokens": 200, "training.epochs": 2}

@@ -20,9 +20,8 @@ from elmokit.config import CharacterEncoderConfig
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import InputConfig, TaskConfig
-from elmokit.tasks.inputs import CharacterFeatures, TaskInputs
+from elmokit.tasks.inputs import CharacterFeatures, StaticLookup, TaskInputs
 from elmokit.tasks.run import TaskResult, train_task
-from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.task import AnyTask, Prediction, TaskModel
 
 NAMES = {"spam": "csv", "sst": "txt", "ner": "conll", "pos": "conllu", "nli": "tsv"}

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from elmokit.model.packing import pack
+from elmokit.model.lstm import pack
 from elmokit.tasks import recurrent
 from elmokit.tasks.inputs import BatchVectors, Sizes
 from elmokit.tasks.srl.network import HighwayLSTM

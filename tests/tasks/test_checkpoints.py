@@ -13,9 +13,9 @@ from tasks.small_tasks import config, of_characters
 from elmokit.jobs.progress import Observer
 from elmokit.tasks import trainer as training
 from elmokit.tasks.examples import Labels, TextExample
+from elmokit.tasks.inputs import StaticLookup
 from elmokit.tasks.labelling import TextTask
 from elmokit.tasks.scores import Accuracy
-from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.tasks.task import TaskModel
 from elmokit.tasks.trainer import Evaluation, TaskProgress, TaskTrainer, fingerprint_of, learnt
 

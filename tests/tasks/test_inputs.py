@@ -14,9 +14,15 @@ from elmokit.config import WordEncoderConfig
 from elmokit.errors import ConfigError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.tasks.config import InputConfig
-from elmokit.tasks.inputs import BatchVectors, CharacterFeatures, Sizes, TaskInputs, build_inputs
+from elmokit.tasks.inputs import (
+    BatchVectors,
+    CharacterFeatures,
+    Sizes,
+    StaticLookup,
+    TaskInputs,
+    build_inputs,
+)
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.static_vectors import StaticLookup
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 SENTENCES = [

@@ -23,7 +23,7 @@ from tasks.small_tasks import (
 from elmokit import Embedder
 from elmokit.errors import ElmoError, ElmoWarning, InputError
 from elmokit.jobs.checkpoints import Checkpoint, Checkpoints
-from elmokit.tasks import static_vectors
+from elmokit.tasks import inputs as task_inputs
 from elmokit.tasks import trained as saved_task
 from elmokit.tasks.trained import BilmReference, TrainedTask
 
@@ -154,14 +154,14 @@ def test_the_file_of_static_vectors_is_read_once_for_all_items(
 ) -> None:
     trained = TrainedTask.load(train_with_vectors(tmp_path, ["the", "we", "one", "other"]))
     monkeypatch.setattr(saved_task, "ITEMS_AT_ONCE", 1)
-    read = static_vectors.read_word_vectors
+    read = task_inputs.read_word_vectors
     calls = []
 
     def counted(*arguments: Any) -> Any:
         calls.append(arguments)
         return read(*arguments)
 
-    monkeypatch.setattr(static_vectors, "read_word_vectors", counted)
+    monkeypatch.setattr(task_inputs, "read_word_vectors", counted)
     one, other, neither = trained.predict([["one"], ["other"], ["neither"]])
     assert len(calls) == 1
     assert one != other != neither

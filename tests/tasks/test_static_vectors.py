@@ -11,7 +11,7 @@ import torch
 
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.static.files import save_word_vectors
-from elmokit.tasks.static_vectors import StaticLookup
+from elmokit.tasks.inputs import StaticLookup
 
 GLOVE = {"the": [1, 2], "bank": [3, 4], "Bank": [5, 6], "river": [7, 8], "money": [9, 10]}
 

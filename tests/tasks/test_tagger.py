@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.inputs import Sizes
-from elmokit.tasks.tagging import Tagger
+from elmokit.tasks.labelling import Tagger
 
 TAGS = 3
 OUTSIDE, BEGIN, INSIDE, START, END = range(TAGS + 2)

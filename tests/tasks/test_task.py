@@ -6,13 +6,20 @@ import pytest
 from helpers import error_of
 from tasks.small_tasks import config, untrained
 
-from elmokit.errors import InputError
-from elmokit.tasks.examples import Labels, PairExample, TaggedSentence, TextExample
-from elmokit.tasks.labelling import PairTask, TextTask
-from elmokit.tasks.tagging import TagTask
-from elmokit.tasks.task import AnyTask, words_of
+from elmokit.errors import ElmoWarning, InputError
+from elmokit.tasks.examples import (
+    Labels,
+    PairExample,
+    TaggedSentence,
+    TextExample,
+    words_between,
+)
+from elmokit.tasks.labelling import PairTask, TagTask, TextTask
+from elmokit.tasks.reading.questions import read_passage
+from elmokit.tasks.task import AnyTask, sentences_of, words_of
+from elmokit.tasks.trained import TrainedTask
 from elmokit.tasks.trainer import evaluate
-from elmokit.text.tokenizer import load_tokenizer
+from elmokit.text.tokenizer import Tokenizer, load_tokenizer
 
 DEFAULT = load_tokenizer("default")
 PLACE = "here, line 1"
@@ -231,3 +238,42 @@ def test_nothing_to_score_is_an_error() -> None:
     task = tagging(IOB1)
     with pytest.raises(InputError, match="no examples to score"):
         evaluate(task, untrained(task), [])
+
+
+# Korean
+
+
+@pytest.fixture
+def kiwi() -> Tokenizer:
+    pytest.importorskip("kiwipiepy", reason="the extra [korean] is not installed")
+    return load_tokenizer("kiwi")
+
+
+def test_words_in_one_syllable_have_its_place_and_a_span_is_from_first_to_last(
+    kiwi: Tokenizer,
+) -> None:
+    parsed = sentences_of("배가 고파서 학교에 갔다", kiwi, PLACE)
+    [words] = parsed.examples
+    assert words == ("배", "가", "고프", "어서", "학교", "에", "가", "었", "다")
+    places = [parsed.locate(words, *span) for span in ((2, 4), (4, 5), (6, 8), (7, 9))]
+    assert [place.text for place in places] == ["고파서", "학교", "갔", "갔다"]
+    assert all(place.text == parsed.text[place.start : place.end] for place in places)
+
+
+def test_the_answer_in_a_text_is_the_words_that_it_touches(kiwi: Tokenizer) -> None:
+    text = "배가 고파서 학교에 갔다"
+    offsets = read_passage(text, kiwi, PLACE).offsets
+    for answer, words in (("고파서", (2, 4)), ("학교", (4, 5)), ("갔다", (6, 9))):
+        start = text.index(answer)
+        assert words_between(offsets, start, start + len(answer)) == words
+
+
+def test_raw_text_for_a_task_on_given_words_is_warned_of_once(kiwi: Tokenizer) -> None:
+    trained = TrainedTask(task := tagging(SPEECH), untrained(task), tokenizer=kiwi)
+    assert trained.predict([["학교에", "갔다"]])
+    with pytest.warns(ElmoWarning, match="if the words that this task was trained on are not Kiwi"):
+        [prediction] = trained.predict(["학교에 갔다"])
+    assert prediction.to_dict()["offsets"] == [[0, 2], [2, 3], [4, 5], [4, 5], [5, 6]]
+    assert trained.predict(["학교에 갔다"])
+    labelling = TextTask(config("spam"), Labels(("ham", "spam")))
+    assert TrainedTask(labelling, untrained(labelling), tokenizer=kiwi).predict(["학교에 갔다"])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from elmokit.text.batching import batch_by_length, windows
+from elmokit.text.characters import batch_by_length, windows
 
 
 def test_every_sentence_is_in_exactly_one_batch():

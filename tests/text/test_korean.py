@@ -1,16 +1,18 @@
 import lzma
 import pickle
+import sys
 import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
-from helpers import ROOT, loaded_by
+from helpers import ROOT, error_of, loaded_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmokit.text.korean import LONGEST_PART, KiwiTokenizer
+from elmokit.errors import InputError
+from elmokit.text.korean import LONGEST_PART, KiwiTokenizer, _load_kiwi
 from elmokit.text.tokenizer import Token, load_tokenizer
 
 pytest.importorskip("kiwipiepy", reason="the extra [korean] is not installed")
@@ -31,7 +33,7 @@ def words(text: str) -> list[str]:
 def check_places(text: str, tokens: list[Token]) -> None:
     """All that is promised of the places of words."""
     assert all(0 <= token.start < token.end <= len(text) for token in tokens)
-    assert tokens == sorted(tokens, key=lambda token: token.start)
+    assert all(one.start <= next.start and one.end <= next.end for one, next in pairwise(tokens))
     assert all(token.text.split() == [token.text] for token in tokens)
     covered = {place for token in tokens for place in range(token.start, token.end)}
     assert not [c for place, c in enumerate(text) if place not in covered and not c.isspace()]
@@ -169,3 +171,17 @@ def test_tokenizer_is_chosen_by_name_and_is_loaded_when_text_is_split():
     assert type(pickle.loads(pickle.dumps(KIWI))) is KiwiTokenizer
     code = "from elmokit.text.tokenizer import load_tokenizer; load_tokenizer('kiwi')"
     assert not loaded_by(code, {"kiwipiepy", "_kiwipiepy"})
+
+
+def test_a_long_line_of_whitespace_or_without_any_is_read():
+    assert KIWI.sentences(" " * 3 * LONGEST_PART) == []
+    check_places("가나다라" * LONGEST_PART, KIWI.words("가나다라" * LONGEST_PART))
+
+
+def test_kiwi_that_is_not_installed_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kiwipiepy", None)
+    _load_kiwi.cache_clear()
+    tokenizer = load_tokenizer("kiwi")  # which words that are given do not need
+    message = error_of(tokenizer.words, "배가 고파서", kind=InputError)
+    _load_kiwi.cache_clear()
+    assert message == 'kiwipiepy is not installed; run: pip install "elmokit[korean]"'

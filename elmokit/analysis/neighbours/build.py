@@ -144,7 +144,7 @@ class Build:
             self.finished.totals,
             self.finished.position,
             observer,
-            lambda: embedder.token_cache.hit_rate,
+            embedder.token_cache,
         )
         self.computer.progress = self.tally.end_batch
         self.totals = self.tally.totals
@@ -169,14 +169,13 @@ class Build:
     def read(self) -> None:
         """Store all parts that are missing."""
         parts = prefetch(cut(self.source, self.finished, tokens_per_part(self.computer)))
-        size = self.source.position()[1]
         with (
-            self.observer.stage("indexing", "byte", size, self.finished.position),
+            self.observer.stage("indexing", "byte", self.source.size, self.finished.position),
             closing(parts),  # type: ignore[type-var]
             closing(Seen(self.work, self.finished.parts)) as seen,
         ):
             for part in parts:
-                self.tally.begin_part(part.words, part.bytes)
+                self.tally.part = part
                 self.add(part, seen)
                 counts = {"sentences": len(part.sentences), "words": part.words}
                 self.tally.end_part(counts, part.bytes)
@@ -280,7 +279,7 @@ def build_index(
         choices: Single settings by their names: how files are read (fields of `TextSettings`), and
             what is stored.
     """
-    source = input_of(source, embedder.tokenizer.name, choices)
+    source = input_of(source, embedder.tokenizer, choices)
     settings = replace(settings or IndexSettings(), **choices)
     if embedder.state == "carry":
         raise InputError(

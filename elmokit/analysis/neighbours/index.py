@@ -17,7 +17,7 @@ from elmokit.analysis.neighbours.store import (
     storable,
 )
 from elmokit.analysis.senses import Occurrence, Senses, find_senses
-from elmokit.config import check_size
+from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.static.vectors import near_forms, unit
 from elmokit.text.tokenizer import Tokenizer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from elmokit.inference.embedder import Embedder
 
 
-MARKED = re.compile(r"(?<![\w*])\*([^\s*]+)\*(?![\w*])")
+MARKED = re.compile(r"(?<![\w*])\*([^\s*]+)\*(?!\*|[^\W가-힣])")  # 배 of 배를 too: *배*를
 SHOWN = 60
 
 
@@ -38,8 +38,10 @@ def find_marked(text: str, tokenizer: Tokenizer) -> Occurrence:
     for sentence in tokenizer.sentences(plain):
         inside = [n for n, token in enumerate(sentence) if token.start < end and token.end > start]
         found = [sentence[number] for number in inside]
-        if [(token.start, token.end) for token in found] == [(start, end)]:
-            return Occurrence(tuple(token.text for token in sentence), inside[0])
+        # Of several morphemes in one syllable it is the first, the stem.
+        for number, token in zip(inside, found, strict=True):
+            if (token.start, token.end) == (start, end):
+                return Occurrence(tuple(token.text for token in sentence), number)
         if found:
             words = " ".join(token.text for token in found)
             raise InputError(f"{mark[1]!r} is not a word; put stars around one word of: {words}")
@@ -136,7 +138,7 @@ class NeighbourIndex:
             same_word: Only occurrences of the same word, in capitals or not: all are compared.
             exact: Compare all vectors, without the vector index.
         """
-        check_size("top", top)
+        checked("top", top, Count)
         if not 0 <= position < len(words):
             raise InputError(f"position is {position}; the sentence has {len(words)} words, from 0")
         column = self.description.column(layer)

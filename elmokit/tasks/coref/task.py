@@ -35,7 +35,7 @@ from elmokit.tasks.task import (
     sentences_of,
     words_of,
 )
-from elmokit.text.batching import batch_by_length
+from elmokit.text.characters import batch_by_length
 from elmokit.text.tokenizer import Tokenizer
 
 

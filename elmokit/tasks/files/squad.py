@@ -18,7 +18,7 @@ from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.io.text_files import TextSettings, read_text
 from elmokit.system import counted
 from elmokit.tasks.examples import shown, words_between
-from elmokit.tasks.reading.passages import Answer, Passage, Question, read_passage
+from elmokit.tasks.reading.questions import Answer, Passage, Question, read_passage
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 

@@ -14,7 +14,7 @@ from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.examples import Words
 from elmokit.tasks.inputs import BatchVectors, Sizes, TaskInputs, at_each_word, join_output
 from elmokit.tasks.networks.texts import attend, softmax_where
-from elmokit.tasks.reading.passages import Passage, Question
+from elmokit.tasks.reading.questions import Passage, Question
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
 
 WordSpan = tuple[int, int]

@@ -28,8 +28,13 @@ from elmokit.tasks.reading.network import (
     windows_of,
     windows_without,
 )
-from elmokit.tasks.reading.passages import Passage, Question, read_passage
-from elmokit.tasks.reading.scores import AnswerScore, score_answers
+from elmokit.tasks.reading.questions import (
+    AnswerScore,
+    Passage,
+    Question,
+    read_passage,
+    score_answers,
+)
 from elmokit.tasks.task import ParsedInput, Prediction, Task, TaskModel, words_of
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from elmokit.model.lstm_gradients import previous_outputs, steps_of, tanh_
-from elmokit.model.packing import Packing, pack
+from elmokit.model.lstm import Packing, pack, previous_outputs, steps_of, tanh_
 from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.inputs import BatchVectors, Sizes
 from elmokit.tasks.recurrent import BidirectionalLSTM

@@ -43,3 +43,16 @@ def test_other_stars_are_words():
 def test_a_sentence_without_exactly_one_marked_word_is_refused(text, message):
     with pytest.raises(InputError, match=message):
         find_marked(text, DEFAULT)
+
+
+def test_a_morpheme_is_marked_in_its_word():
+    pytest.importorskip("kiwipiepy", reason="the extra [korean] is not installed")
+    kiwi = load_tokenizer("kiwi")
+    found = [
+        find_marked(text, kiwi) for text in ("나는 *배*를 탔다.", "학교에 *갔*다.", "배가 *고파*서")
+    ]
+    assert [(one.word, one.position) for one in found] == [("배", 2), ("가", 2), ("고프", 2)]
+    with pytest.raises(InputError, match="is not a word; put stars around one word of: 배 를"):
+        find_marked("나는 *배를* 탔다.", kiwi)
+    with pytest.raises(InputError, match="one word of: 배를"):
+        find_marked("나는 *배*를 탔다.", DEFAULT)

@@ -8,7 +8,7 @@ from tasks.small_tasks import embedder, of_characters
 from elmokit.tasks.config import InputConfig
 from elmokit.tasks.inputs import TaskInputs, build_inputs
 from elmokit.tasks.reading.network import TextWindow, Window, reading_of, window_vectors
-from elmokit.tasks.reading.passages import Question
+from elmokit.tasks.reading.questions import Question
 
 TEXT = passage("a bb ccc", "d", "ee a f")
 OTHER = passage("a bb ccc", "g")

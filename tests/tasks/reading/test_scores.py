@@ -6,8 +6,14 @@ from collections import Counter
 
 import pytest
 
-from elmokit.tasks.reading.passages import Answer, Question
-from elmokit.tasks.reading.scores import best_match, normalised, question_word, score_answers
+from elmokit.tasks.reading.questions import (
+    Answer,
+    Question,
+    best_match,
+    normalised,
+    question_word,
+    score_answers,
+)
 
 
 def asked(words: str, *answers: str) -> Question:

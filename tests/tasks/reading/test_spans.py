@@ -17,7 +17,7 @@ from elmokit.tasks.reading.network import (
     shared_loss,
     windows_of,
 )
-from elmokit.tasks.reading.passages import Answer, Question
+from elmokit.tasks.reading.questions import Answer, Question
 
 
 def random_scores(lengths: tuple[int, ...], seed: int, values: int | None = None) -> SpanScores:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elmokit.tasks.scores import Counts
-from elmokit.tasks.srl.results import counted_arguments, score_roles
+from elmokit.tasks.srl.task import counted_arguments, score_roles
 from elmokit.tasks.tags import LabelledSpan, spans
 
 NO_PREDICATES = Counts(0, 0, 0)

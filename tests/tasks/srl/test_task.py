@@ -18,8 +18,14 @@ from elmokit.tasks.inputs import BatchVectors
 from elmokit.tasks.srl import task as srl_task
 from elmokit.tasks.srl.network import Predicates
 from elmokit.tasks.srl.propositions import Proposition, RoleSentence, WithPredicates
-from elmokit.tasks.srl.results import FoundArgument, FoundPredicate, RolePrediction, TaggedPredicate
-from elmokit.tasks.srl.task import RoleGuess, SrlTask
+from elmokit.tasks.srl.task import (
+    FoundArgument,
+    FoundPredicate,
+    RoleGuess,
+    RolePrediction,
+    SrlTask,
+    TaggedPredicate,
+)
 from elmokit.tasks.task import ParsedInput
 from elmokit.tasks.trained import TrainedTask
 from elmokit.text.tokenizer import load_tokenizer

@@ -1,6 +1,7 @@
-"""Scores of answers: exact match and F1, as the official evaluation of SQuAD v1.1 counts them.
+"""Questions about a text, and how good answers to them are.
 
-Numbers are shares from 0 to 1; only what `describe` and `table` say is in percent.
+Exact match and F1 are counted as the official evaluation of SQuAD v1.1 does. Numbers are shares
+from 0 to 1; only what `describe` and `table` say is in percent.
 """
 
 from __future__ import annotations
@@ -10,11 +11,64 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from elmokit.system import counted
-from elmokit.tasks.reading.passages import Question
+from elmokit.tasks.examples import Offsets, Words
 from elmokit.tasks.scores import aligned
+from elmokit.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Words of a text that answer a question."""
+
+    text: str
+    """As it was given; its words may begin before it or end after it."""
+    first_word: int
+    end_word: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and what people have answered."""
+
+    id: str
+    words: Words
+    answers: tuple[Answer, ...] = ()
+    """None where they are to be predicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text with the questions about it, which share the reading of it."""
+
+    text: str
+    context: tuple[Words, ...]
+    """The words of each of its sentences."""
+    offsets: tuple[Offsets, ...]
+    """Where each word stands in the text."""
+    questions: tuple[Question, ...]
+    place: str
+
+    @property
+    def sentences(self) -> tuple[Words, ...]:
+        """Those of the text, then the questions."""
+        return (*self.context, *(question.words for question in self.questions))
+
+
+def read_passage(text: str, tokenizer: Tokenizer, place: str) -> Passage:
+    """A text about which nothing is asked yet."""
+    sentences = tokenizer.sentences(text)
+    return Passage(
+        text,
+        context=tuple(tuple(token.text for token in tokens) for tokens in sentences),
+        offsets=tuple((token.start, token.end) for token in chain.from_iterable(sentences)),
+        questions=(),
+        place=place,
+    )
+
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
