@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import unicodedata
 import warnings
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -30,6 +28,7 @@ from elmokit.service.batching import Gatherer
 from elmokit.service.middleware import Limits, RequestError, ServiceMetrics, log, log_failure
 from elmokit.static.vectors import StaticVectors
 from elmokit.system import LARGE_BLOCK
+from elmokit.text.scripts import scripts_of
 
 FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
@@ -107,8 +106,7 @@ class ServedModel:
         if self.embedder.tokenizer.name == "kiwi":
             return "HANGUL"
         words = self.embedder.vocabulary.words[:1000] if self.embedder.vocabulary else ()
-        letters = (word[0] for word in words if word[0].isalpha())
-        scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in letters)
+        scripts = scripts_of("".join(words))
         return max(scripts, key=scripts.__getitem__, default=None)
 
     def facts(self) -> dict[str, Any]:

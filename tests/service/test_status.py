@@ -69,7 +69,7 @@ def test_the_model_tells_its_real_shapes(converse, model):
     ("tokenizer", "words", "script"),
     [
         ("kiwi", None, "HANGUL"),
-        ("whitespace", ["<S>", "</S>", "<UNK>", ".", "눈이", "내렸다"], "HANGUL"),
+        ("whitespace", ["<S>", "</S>", "<UNK>", ".", "눈이", "많이", "내렸다"], "HANGUL"),
         ("default", ["<S>", "</S>", "<UNK>", ".", "the", "쌀"], "LATIN"),
         ("default", None, None),
     ],
