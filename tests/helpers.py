@@ -135,6 +135,12 @@ class Heard(Observer):
         self.notes.append(message)
 
 
+# The command in this process: the types of its fixtures, in tests/cli/conftest.py
+
+Elmo = Callable[..., tuple[int, str, str]]
+Prints = Fails = Callable[..., str]
+
+
 # Processes of their own
 
 
