@@ -58,29 +58,15 @@ def test_the_version_is_printed(elmo):
 
 
 def test_compare_prints_a_row_per_layer_and_the_static_one_is_1(prints, model):
-    out = prints("compare", "bank", "A river bank.", "The bank lends.", "--model", model)
+    arguments = ["compare", "bank", "A river bank.", "The bank lends.", "--model", model]
+    out = prints(*arguments)
     assert out.splitlines()[0] == "1: A river [bank] ."
     rows = {line[:18].strip(): float(line[18:]) for line in out.splitlines()[4:]}
     assert list(rows)[-4:] == ["layer 0 (static)", "layer 1", "layer 2 (top)", "average"]
     assert rows["layer 0 (static)"] == pytest.approx(1)
     assert -1 <= rows["layer 1"] < 0.9999
-
-
-def test_compare_prints_json_for_programs(elmo, model):
-    _, out, _ = elmo("compare", "bank", "a bank", "bank b", "Bank c", "--model", model, "--json")
-    result = json.loads(out)
-    assert result["pairs"] == [[0, 1], [0, 2], [1, 2]]
-    assert result["positions"] == [1, 0, 0]
-    assert len(result["cosines"]["average"]) == 3
-
-
-def test_a_pair_of_files_is_a_model_too(prints, pair, tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("a bank\n", encoding="utf-8")
-    out_file = tmp_path / "out.npz"
-    out = prints("embed", str(text), "-o", str(out_file), "--model", *pair)
-    assert "1 sentence, 2 words" in out
-    assert np.load(out_file)["0"].shape == (2, 12)
+    result = json.loads(prints(*arguments, "--json"))
+    assert (result["pairs"], result["positions"]) == ([[0, 1]], [2, 1])
 
 
 def test_info_says_what_a_model_is(elmo, prints, model):
@@ -100,6 +86,7 @@ def test_converting_there_and_back_is_identity(elmo, prints, pair, tmp_path):
     native, back = str(tmp_path / "native"), tmp_path / "back"
     assert elmo("convert", *pair, native, "--tokenizer", "default")[0] == 0
     assert Embedder.load(native).tokenizer.name == "default"
+    assert prints("compare", "a", "a b", "a c", "--model", *pair).startswith("1: [a] b")
     out = prints("convert", native, str(back))
     assert out.split() == [str(back / "options.json"), str(back / "weights.hdf5")]
     with h5py.File(pair[1]) as first, h5py.File(back / "weights.hdf5") as second:

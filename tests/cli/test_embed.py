@@ -74,12 +74,10 @@ def test_embed_counts_words_that_were_cut(embed):
         (["text.txt", "-o", "a" * 246 + ".h5"], "name too long); choose a shorter name"),
         (["text.txt", "-o", "folder.h5", "--force"], "is a folder; give the name of a file"),
         (["empty.txt", "-o", "out.h5"], "holds no text"),
-        (["table.csv", "-o", "out.h5", "--column", "b"], "has no column 'b'"),
         (["text.txt", "-o", "out.txt"], "use one of .h5"),
         (["text.txt", "-o", "out.h5", "--compression", "zstd"], "compression is 'zstd'"),
         (["text.txt", "-o", "nowhere/out.h5"], "there is no folder nowhere to write it into"),
         (["latin.txt", "-o", "out.h5"], "(--encoding latin-1, for one), or read such bytes as"),
-        (["text.txt", "-o", "out.h5", "--encoding", "klingon"], "encoding 'klingon' is unknown"),
         (["text.txt", "-o", "out.h5", "--format", "jsonl"], "text.txt, line 1: is not JSON"),
     ],
 )
@@ -112,17 +110,6 @@ def test_embed_does_not_overwrite_without_force(embed, tmp_path):
     assert (code, "is there already" in err) == (1, True)
     assert output.read_text() == "precious"
     assert embed("a\n", "out.npz", "--force")[0] == 0
-
-
-def test_embed_names_the_layers_there_are(embed):
-    code, _, err = embed("a\n", "out.npz", "--layers", "9")
-    assert code == 1
-    assert err == "elmo: layers is '9'; use 'average', 'top', 'all', 0 to 2, or a mix\n"
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_word(embed, tmp_path):
-    assert embed(b"\xef\xbb\xbfThe bank\n", "out.jsonl")[0] == 0
-    assert json.loads((tmp_path / "out.jsonl").read_text())["sentence"] == "The bank"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")

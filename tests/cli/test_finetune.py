@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from helpers import Elmo, Fails, Prints, write_sentences
 from pretraining.small_runs import sentences, small_run, train
-from small_models import write_small_model
 
 from elmokit.formats.native import read_model
 
@@ -74,15 +73,3 @@ def test_force_does_not_remove_the_model_that_is_trained_on(
     (tmp_path / "link").symlink_to(trained.absolute())
     assert "choose another --output" in fails(name, text, "-o", "my-bilm", "--force")
     read_model(trained)
-
-
-def test_a_model_that_cannot_be_trained_on_is_one_line(
-    fails: Fails, text: str, tmp_path: Path
-) -> None:
-    write_small_model(tmp_path / "plain")
-    message = fails("plain", text, "-o", "mine")
-    assert "this model has no softmax" in message
-    write_small_model(tmp_path / "without words", softmax_words=9)
-    message = fails("without words", text, "-o", "mine")
-    assert message.endswith("which; use a model folder of elmo pretrain\n")
-    assert not Path("mine").exists()

@@ -198,23 +198,16 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, fails: Fails, tmp_path: Pat
     ("arguments", "message"),
     [
         (["--no-elmo"], "give a file of static vectors (--static FILE)"),
-        (["--no-elmo", "--finetune-bilm"], "finetune_bilm is true but elmo is 'none'"),
         (["--seed", str(2**63)], "below 9223372036854775808"),
         (["--device", "meta"], "device 'meta' holds no numbers"),
-        (["--set", "files.encoding=5"], "encoding is 5; give its name"),
         (["--model", "nowhere", "--test", "none.csv"], "none.csv: cannot be read"),
-        (["--set", "training.epoch=3"], "unknown setting 'epoch'; did you mean 'epochs'?"),
-        (["--set", "rows"], "'rows' is not a setting; write name=value, as in training.epochs=5"),
         (["-o", "nowhere/mine"], "nowhere/mine: there is no folder nowhere to write it into"),
         (["--set", "kind=pair"], "kind cannot be set"),
         (["--set", "epochs=3"], "unknown setting 'epochs'; did you mean 'training.epochs'?"),
         (["-o", "spam.train.csv"], "spam.train.csv: is a file; give the name of a folder"),
         (["--set", "name=sst"], "name cannot be set: the task's name, here 'spam'"),
-        (["--train", "none.csv"], "none.csv: "),
         (["--static", "none.txt"], "none.txt: "),
-        (["--layers", "7"], "layers is 7; use 'mix', 'top', or 0 to 2"),
         (["--resume"], "holds no checkpoint to resume from"),
-        (["--format", "conllu"], "conllu"),
     ],
 )
 def test_what_cannot_work_is_one_line(

@@ -116,11 +116,8 @@ def test_line_that_the_original_code_skips_takes_no_id(tmp_path: Path) -> None:
         *DAMAGED_COUNTS,
         (b"the\ncat\nthe\n", "line 3: 'the' is on line 1 too"),
         (b"the\n\ncat\n", "line 2: is empty"),
-        (b"\nthe\n", "line 1: is empty"),
-        (b"the\n \ncat\n", "line 2: is empty"),
         (b"the\ncaf\xe9\n", "line 2: is not UTF-8"),
         (b"", "is empty; it must have one word per line"),
-        (b"\n\n", "is empty; it must have one word per line"),
     ],
 )
 def test_damaged_file_is_refused_naming_the_line(
