@@ -169,14 +169,6 @@ def test_a_reader_that_has_had_enough_is_no_error_message(model):
     assert result.stderr == ""
 
 
-def test_a_device_that_is_not_there_is_one_line(elmo, model, tmp_path):
-    for device in ("cuda:99", "nonsense"):
-        code, out, err = elmo("compare", "a", "a b", "a c", "--model", model, "--device", device)
-        assert (code, out) == (1, "")
-        assert err.startswith(f"elmo: device '{device}' cannot be used")
-        assert err.count("\n") == 1
-
-
 def test_a_tokenizer_can_be_chosen(elmo, prints, model):
     arguments = ["compare", "bank.", "The bank.", "A bank.", "--model", model]
     assert elmo(*arguments)[0] == 1

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from closeness import assert_close
-from helpers import Elmo, Fails, Prints
+from helpers import Elmo, Fails, Prints, set_flags
 from tasks.small_tasks import FAST, Interrupting, weights, write_bilm, write_examples
 
 from elmokit import TrainedTask
@@ -31,15 +31,8 @@ def command(name: str, folder: Path, **settings: Any) -> list[str]:
     if not bilm.exists():
         write_bilm(bilm)
     files = [str(write_examples(folder, name, part)) for part in ("train", "dev")]
-    changes = {**QUICK, **settings}
-    sets = [text for key, value in changes.items() for text in ("--set", f"{key}={toml(value)}")]
-    return [
-        "task", "train", name, "--train", files[0], "--dev", files[1], "--model", str(bilm), *sets
-    ]  # fmt: skip
-
-
-def toml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    files = ["--train", files[0], "--dev", files[1], "--model", str(bilm)]
+    return ["task", "train", name, *files, *set_flags(QUICK | settings)]
 
 
 @pytest.fixture(scope="module")

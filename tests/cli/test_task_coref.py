@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from helpers import Fails, Prints
+from helpers import Fails, Prints, set_flags
 from tasks.small_coref import SMALL, write_documents
 from tasks.small_tasks import train, write_bilm
 
@@ -12,14 +12,10 @@ from tasks.small_tasks import train, write_bilm
 def test_the_command_line_trains_evaluates_and_brackets(prints: Prints, tmp_path: Path) -> None:
     bilm = str(write_bilm(tmp_path / "bilm"))
     files = [str(write_documents(tmp_path, part, 12)) for part in ("train", "dev")]
-    sets = [
-        text for name, value in (SMALL | {"training.epochs": 3}).items()
-        for text in ("--set", f"{name}={str(value).lower()}")
-    ]  # fmt: skip
     folder = str(tmp_path / "out")
     out = prints(
         "task", "train", "coref", "--train", files[0], "--dev", files[1], "--model", bilm,
-        "-o", folder, *sets,
+        "-o", folder, *set_flags(SMALL | {"training.epochs": 3}),
     )  # fmt: skip
     assert "mean F1" in out
     out = prints("task", "evaluate", folder, files[1])

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers import Elmo, Fails, Prints
+from helpers import Elmo, Fails, Prints, set_flags
 from tasks.small_reading import QUICK, paragraph, train_reader, write_questions, write_squad
 from tasks.small_tasks import write_bilm
 
@@ -28,8 +28,7 @@ def squad(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_training_and_evaluating_a_reader(elmo: Elmo, prints: Prints, tmp_path: Path) -> None:
     files = [str(write_questions(tmp_path, part)) for part in ("train", "dev", "test")]
-    changes = QUICK | {"training.epochs": 1, "inputs.characters": "false"}
-    sets = [text for name, value in changes.items() for text in ("--set", f"{name}={value}")]
+    sets = set_flags(QUICK | {"training.epochs": 1, "inputs.characters": False})
     train, dev, test = files
 
     code, out, err = elmo(

@@ -175,11 +175,6 @@ def test_every_compression_is_read_in_little_memory(tmp_path, kind):
     assert peak < 35 << 20  # of 74 MB of text in a few kB
 
 
-def test_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.txt: cannot be read"):
-        list(read_chunks(tmp_path / "nowhere.txt"))
-
-
 @pytest.mark.parametrize("end", [b"", b"\n", b"\nshort\n"])
 def test_line_longer_than_any_paragraph_is_named(tmp_path, monkeypatch, end):
     monkeypatch.setattr(corpus, "LONGEST_LINE_BYTES", 1 << 20)
