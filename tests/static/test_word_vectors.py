@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 from collections.abc import Collection
 from pathlib import Path
@@ -13,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.errors import FormatError, InputError
 from elmokit.static.files import WordVectors, read_word_vectors, save_word_vectors
 
 GLOVE = b"the 0.1 -.25 3\n, 1e-2 +0.5 -7.\nbank 1 2 3\n"
@@ -184,20 +183,3 @@ def test_text_has_the_shortest_numbers(tmp_path: Path) -> None:
     save_word_vectors(path, ["the", "강"], [[0.1, -1], [1e-7, 2.5]])
 
     assert path.read_bytes() == "2 2\nthe 0.1 -1.0\n강 1e-07 2.5\n".encode()
-
-
-def test_failure_of_the_disk_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "vectors.txt"
-    path.write_text("old")
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "full")
-
-    monkeypatch.setattr("elmokit.io.files.publish", full)
-    with pytest.raises(DiskError, match=r"vectors\.txt: cannot be written"):
-        save_word_vectors(path, ["a"], [[1.0]])
-
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]

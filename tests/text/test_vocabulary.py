@@ -128,11 +128,6 @@ def test_damaged_file_is_refused_naming_the_line(
     assert message in error_of(read_vocabulary, path, kind=FormatError, after=path)
 
 
-def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"nowhere\.txt: cannot be read"):
-        read_vocabulary(tmp_path / "nowhere.txt")
-
-
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path / "vocabulary.txt", b"old\n")
 
