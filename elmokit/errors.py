@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class ElmoError(Exception):
     """Base of every error that the person running the program can fix.
 
     The message is one line: where, what was found, what to do.
+
+    Attributes:
+        code: What went wrong, for programs; empty where no program has asked yet.
+        values: What the message names.
     """
+
+    def __init__(self, message: str = "", code: str = "", **values: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.values = values
 
 
 class ConfigError(ElmoError):

@@ -277,9 +277,8 @@ def import_extra(module: str, extra: str, library: str | None = None) -> Any:
         return import_module(module)
     except ImportError as error:
         library = library or module.partition(".")[0]
-        raise InputError(
-            f'{library} is not installed; run: pip install "elmokit[{extra}]"'
-        ) from error
+        problem = f'{library} is not installed; run: pip install "elmokit[{extra}]"'
+        raise InputError(problem, "missing_library", library=library, extra=extra) from error
 
 
 def counted(number: int, noun: str) -> str:

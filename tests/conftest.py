@@ -16,14 +16,20 @@ leave_out_undescribed_tiles()  # before the first product in bfloat16 that a tes
 numbers = itertools.count()
 
 
-def one_line_only(error: ElmoError | ElmoWarning, *arguments: object) -> None:
-    """Every message of an error or a warning, in whatever test, is one line."""
-    lines = " ".join(map(str, arguments)).splitlines()
-    assert len(lines) == 1, f"the message of {type(error).__name__} is {lines}"
-    Exception.__init__(error, *arguments)
+def one_line_only(kind: type[ElmoError] | type[ElmoWarning]) -> None:
+    """Every message of an error or a warning of this kind, in whatever test, is one line."""
+    make = kind.__init__
+
+    def check(error: Exception, message: object = "", *arguments: object, **values: object) -> None:
+        lines = str(message).splitlines()
+        assert len(lines) == 1, f"the message of {type(error).__name__} is {lines}"
+        make(error, message, *arguments, **values)
+
+    kind.__init__ = check
 
 
-ElmoError.__init__ = ElmoWarning.__init__ = one_line_only
+one_line_only(ElmoError)
+one_line_only(ElmoWarning)
 
 
 LONG_FILES = (

@@ -259,14 +259,15 @@ def find_place(
 def split_at_gap(text: str, tokenizer: Tokenizer) -> tuple[list[str], list[str]]:
     """The words before and after the gap of a raw sentence."""
     if text.count(GAP) != 1:
-        raise InputError(f"{text!r}: has {text.count(GAP)} gaps; write {GAP} once")
+        count = text.count(GAP)
+        raise InputError(f"{text!r}: has {count} gaps; write {GAP} once", "gap_count", count=count)
     place = text.index(GAP)
     tokens = tokenizer.words(text.replace(GAP, STAND_IN))
     for number, token in enumerate(tokens):
         if (token.text, token.start) == (STAND_IN, place):
             words = [token.text for token in tokens]
             return words[:number], words[number + 1 :]
-    raise InputError(f"{text!r}: {GAP} is part of a word; put spaces around it")
+    raise InputError(f"{text!r}: {GAP} is part of a word; put spaces around it", "gap_in_word")
 
 
 def check_candidates(candidates: Sequence[str]) -> None:

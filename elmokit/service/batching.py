@@ -149,9 +149,8 @@ class Gatherer:
             self.limits.waiting_words, job.cost
         ) or self.waiting_values + job.values > max(self.limits.waiting_values, job.values)
         if too_many:
-            raise RequestError(
-                503, "too many requests are waiting; try again later", retry_after=self.retry_after
-            )
+            problem = "too many requests are waiting; try again later"
+            raise RequestError("overloaded", problem, retry_after=self.retry_after)
         self.requests += 1
         self.waiting_cost += job.cost
         self.waiting_values += job.values

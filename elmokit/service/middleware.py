@@ -108,6 +108,22 @@ LONGEST_MESSAGE = 400
 """Characters: a message may quote what it got, which may be long."""
 LONGEST_NAME = 40
 """Characters of a field's name, which a client may invent."""
+CODES = {
+    400: "invalid_body invalid_field wrong_fields empty_list wrong_dimensions wrong_layers "
+    "sentence_count position_out_of_range gap_count gap_in_word unknown_word word_not_in_index "
+    "invalid_input",
+    401: "invalid_api_key",
+    404: "unknown_route model_not_found no_index no_words missing_library",
+    405: "method_not_allowed",
+    406: "several_arrays",
+    413: "body_too_long sentence_too_long too_many_sentences too_many_texts too_many_words "
+    "too_many_characters too_many_candidates response_too_long",
+    421: "unknown_host",
+    500: "failure",
+    503: "loading overloaded timeout",
+}
+"""What clients know an error by, whatever its words; those of each status."""
+STATUS_OF = {code: status for status, codes in CODES.items() for code in codes.split()}
 ERROR_TYPES = {
     401: "authentication_error",
     404: "not_found_error",
@@ -121,41 +137,43 @@ ERROR_TYPES = {
 class RequestError(ElmoError):
     """An HTTP error; `parameter` is the part of the body to blame, `retry_after` in seconds.
 
-    `close` ends the connection, where the rest of the body is not read.
+    `code` is one of `STATUS_OF`; with `values`, what the message names, a client can word the error
+    itself. `close` ends the connection, where the rest of the body is not read.
     """
 
     def __init__(
         self,
-        status: int,
+        code: str,
         message: str,
         *,
         parameter: str | None = None,
-        retry_after: int | None = None,
+        retry_after: int = 1,
         close: bool = False,
+        **values: Any,
     ) -> None:
-        super().__init__(message)
-        self.status = status
+        super().__init__(message, code, **values)
+        self.status = STATUS_OF[code]
         self.parameter = parameter
         self.retry_after = retry_after
         self.close = close
 
     def response(self) -> JSONResponse:
-        """As OpenAI writes it, so that its clients understand.
+        """As OpenAI writes it, so that its clients understand; the values are our addition.
 
-        >>> RequestError(404, "no such page").response().body
-        b'{"error":{"message":"no such page","type":"not_found_error","param":null,"code":null}}'
+        >>> RequestError("timeout", "too late", seconds=60).response().body.decode()[-43:]
+        ',"code":"timeout","values":{"seconds":60}}}'
         """
         message = str(self)
         if len(message) > LONGEST_MESSAGE:
             message = message[:LONGEST_MESSAGE] + "…"
         kind = ERROR_TYPES.get(self.status, "invalid_request_error")
-        error = {"message": message, "type": kind, "param": self.parameter, "code": None}
-        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        error = {"message": message, "type": kind, "param": self.parameter, "code": self.code}
+        headers = {"retry-after": str(self.retry_after)} if self.status == 503 else {}
         if self.status == 401:
             headers["www-authenticate"] = "Bearer"
         if self.close:
             headers["connection"] = "close"
-        return JSONResponse({"error": error}, self.status, headers)
+        return JSONResponse({"error": error | {"values": self.values}}, self.status, headers)
 
 
 NOT_AN_OBJECT = (
@@ -172,8 +190,8 @@ def validation_error(error: Mapping[str, Any]) -> RequestError:
     """
     field = ".".join(str(part)[:LONGEST_NAME] for part in error["loc"][1:])
     if error["type"] == "json_invalid" or not field:
-        return RequestError(400, NOT_AN_OBJECT)
-    return RequestError(400, f"{field}: {error['msg']}", parameter=field)
+        return RequestError("invalid_body", NOT_AN_OBJECT)
+    return RequestError("invalid_field", f"{field}: {error['msg']}", parameter=field)
 
 
 LOGGER = logging.getLogger("elmokit.service")
@@ -336,7 +354,8 @@ class Guard:
         except Exception as error:
             if not isinstance(error, RequestError):
                 log_failure("failure", error, request=number)
-                error = RequestError(500, f"something went wrong; the log knows it as {number}")
+                message = f"something went wrong; the log knows it as {number}"
+                error = RequestError("failure", message, number=number)
             if status == CLIENT_GONE:
                 await error.response()(scope, receive, send_with_headers)
         finally:
@@ -346,21 +365,21 @@ class Guard:
         """Check the name that the request is for, and its key."""
         headers = {name: value.decode("utf-8", "replace") for name, value in scope["headers"]}
         if self.hosts is not None and host_name(headers.get(b"host", "")) not in self.hosts:
-            raise RequestError(
-                421, "this name is not known here; start the service with --allow-host NAME"
-            )
+            problem = "this name is not known here; start the service with --allow-host NAME"
+            raise RequestError("unknown_host", problem)
         path = scope["path"]
         if self.keys is None or path in OPEN_ROUTES or path.startswith(OPEN_FOLDER):
             return
         authorization = headers.get(b"authorization", "")
         if not self.keys.allow(authorization):
             problem = "the API key is wrong" if key_of(authorization) else "an API key is needed"
-            raise RequestError(401, f"{problem}; send one as 'Authorization: Bearer KEY'")
+            problem += "; send one as 'Authorization: Bearer KEY'"
+            raise RequestError("invalid_api_key", problem)
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the complete body, then respond unless the client leaves or the time is up."""
         if self.requests >= self.limits.requests:
-            raise RequestError(503, "too many requests at once; try again later", retry_after=1)
+            raise RequestError("overloaded", "too many requests at once; try again later")
         self.requests += 1
         seconds = self.limits.request_seconds
         body: bytes | None = None
@@ -374,7 +393,7 @@ class Guard:
             unread = body is None
             late = "the body did not arrive" if unread else "no response"
             message = f"{late} within {seconds:g} s; send less or try later"
-            raise RequestError(503, message, retry_after=1, close=unread) from None
+            raise RequestError("timeout", message, close=unread, seconds=seconds) from None
         finally:
             self.requests -= 1
             self.buffered -= len(body or b"")
@@ -401,10 +420,10 @@ class Guard:
         most = self.limits.body_bytes
         if size > most:
             message = f"the body is longer than {most:,} bytes; send it in parts"
-            raise RequestError(413, message, close=True)
+            raise RequestError("body_too_long", message, close=True, most=most)
         if self.buffered > max(self.limits.buffered_bytes, size):  # one alone always passes
             message = "too many large bodies at once; try again later"
-            raise RequestError(503, message, retry_after=1, close=True)
+            raise RequestError("overloaded", message, close=True)
 
     def _note(self, scope: Scope, number: str, status: int, sent: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")

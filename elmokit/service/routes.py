@@ -42,13 +42,14 @@ class ReadSentence(NamedTuple):
 async def read_sentences(service: Service, body: schemas.SentencesBody) -> list[ReadSentence]:
     """The sentences that a client sends, or those of its raw texts."""
     if body.sentences is not None and body.texts is not None:
-        raise RequestError(400, "texts and sentences are given; send one of them")
+        raise RequestError("wrong_fields", "texts and sentences are given; send one of them")
     if body.sentences is not None:
         check_count(service, len(body.sentences), "sentences")
         check_words(service, body.sentences)
         return [ReadSentence(words, None) for words in body.sentences]
     if body.texts is None:
-        raise RequestError(400, "nothing to read; send texts (raw) or sentences (lists of words)")
+        problem = "nothing to read; send texts (raw) or sentences (lists of words)"
+        raise RequestError("wrong_fields", problem)
     split = await read_texts(service, body.texts, "texts")
     return [ReadSentence(words, number) for number, text in enumerate(split) for words in text]
 
@@ -78,7 +79,9 @@ def check_most(
 ) -> None:
     """Raise HTTP error 413 where there are too many of something."""
     if count > most:
-        raise RequestError(413, f"{where}{count:,} {noun}; send {most:,} at most", parameter=field)
+        code = "sentence_too_long" if where else f"too_many_{noun}"
+        message = f"{where}{count:,} {noun}; send {most:,} at most"
+        raise RequestError(code, message, parameter=field, count=count, most=most)
 
 
 def check_characters(service: Service, texts: Sequence[str], field: str) -> None:
@@ -89,7 +92,7 @@ def check_characters(service: Service, texts: Sequence[str], field: str) -> None
 def check_count(service: Service, count: int, field: str) -> None:
     """Raise for too many sentences, or none."""
     if not count:
-        raise RequestError(400, "the list is empty; send at least one", parameter=field)
+        raise RequestError("empty_list", "the list is empty; send at least one", parameter=field)
     noun = "texts" if field == "input" else field
     check_most(service.limits.sentences, count, noun, field=field)
 
@@ -108,9 +111,11 @@ def check_values(service: Service, values: int) -> None:
     most = service.limits.answer_values
     if values > most:
         raise RequestError(
-            413,
+            "response_too_long",
             f"the response would be {values:,} numbers, {most:,} at most; "
             "send fewer words, or ask for fewer layers or for a pool",
+            count=values,
+            most=most,
         )
 
 
@@ -134,9 +139,10 @@ async def create_embeddings(service: Serving, body: schemas.EmbeddingsBody) -> R
     size = service.model.embedder.vector_size
     if body.dimensions is not None and body.dimensions != size:
         raise RequestError(
-            400,
+            "wrong_dimensions",
             f"dimensions is {body.dimensions}, this model's vectors have {size}; leave it out",
             parameter="dimensions",
+            size=size,
         )
     texts = await read_texts(service, body.input, "input")
     means = await mean_vectors(service, texts)
@@ -187,7 +193,8 @@ async def retrieve_model(service: Serving, model: str) -> Response:
     """The model of a name, if it is this one."""
     found = entry(service)
     if model != found["id"]:
-        raise RequestError(404, f"there is no such model here; the one that is: {found['id']}")
+        problem = f"there is no such model here; the one that is: {found['id']}"
+        raise RequestError("model_not_found", problem, model=found["id"])
     return json_response(found)
 
 
@@ -232,7 +239,8 @@ async def embed(
     wanted, pooled = schemas.wanted_type(accept), body.pool != "none"
     if wanted == schemas.NPY and len(words) != 1 and not (pooled and words):
         accept = f"accept {schemas.SAFETENSORS}"
-        raise RequestError(406, f"{wanted} is one array; send one sentence, or pool, or {accept}")
+        problem = f"{wanted} is one array; send one sentence, or pool, or {accept}"
+        raise RequestError("several_arrays", problem)
     arrays = await compute_vectors(service, kind, words)
     if wanted == schemas.NPY:
         return schemas.npy_response(np.stack(arrays) if pooled else arrays[0])
@@ -248,13 +256,14 @@ async def embed(
 def embedding_of(service: Service, body: schemas.EmbedBody) -> Embedding:
     """What a body asks for, if the model has such layers."""
     if body.mix is not None and body.layers != "average":
-        raise RequestError(400, "layers and mix are given; send one of them", parameter="mix")
+        problem = "layers and mix are given; send one of them"
+        raise RequestError("wrong_fields", problem, parameter="mix")
     kind = Embedding(service.model.embedder, body.mix or body.layers, body.pool)
     try:
         kind.choice()
     except ElmoError as error:
         wrong = "layers" if body.mix is None else "mix.weights"
-        raise RequestError(400, str(error), parameter=wrong) from error
+        raise RequestError("wrong_layers", str(error), parameter=wrong) from error
     return kind
 
 
@@ -283,18 +292,20 @@ async def find_occurrences(service: Service, body: schemas.CompareBody) -> list[
     """Where the word is in each sentence."""
     if not 2 <= len(body.sentences) <= MOST_COMPARED:
         raise RequestError(
-            400,
+            "sentence_count",
             f"{counted(len(body.sentences), 'sentence')}; compare a word in 2 to {MOST_COMPARED}",
             parameter="sentences",
+            most=MOST_COMPARED,
         )
     if (body.word is None) == (body.positions is None):
-        raise RequestError(400, "send either the word, or its position in each sentence")
+        raise RequestError("wrong_fields", "send either the word, or its position in each sentence")
     read = await read_unsplit(service, body.sentences, "sentences")
     if body.positions is None:
         assert body.word is not None
         return [find_occurrence(body.word, words, n) for n, words in enumerate(read, start=1)]
     if len(body.positions) != len(read):
-        raise RequestError(400, "send one position for each sentence", parameter="positions")
+        problem = "send one position for each sentence"
+        raise RequestError("wrong_fields", problem, parameter="positions")
     places = zip(read, body.positions, strict=True)
     return [
         occurrence_at(words, place, f"sentence {number}", "positions")
@@ -306,10 +317,11 @@ def occurrence_at(words: Sequence[str], position: int, name: str, parameter: str
     """The word at a position of the sentence of a name, if there is one."""
     if not 0 <= position < len(words):
         raise RequestError(
-            400,
+            "position_out_of_range",
             f"position is {position}, but {name} has {counted(len(words), 'word')}; "
             "the first is at 0",
             parameter=parameter,
+            count=len(words),
         )
     return Occurrence(tuple(words), position)
 
@@ -351,9 +363,8 @@ async def asked_occurrence(service: Service, body: schemas.NeighboursBody) -> Oc
         check_words(service, [occurrence.words])
         return occurrence
     if body.text is not None or body.sentence is None or body.position is None:
-        raise RequestError(
-            400, "send a text with stars around a word, or a sentence and a position"
-        )
+        problem = "send a text with stars around a word, or a sentence and a position"
+        raise RequestError("wrong_fields", problem)
     (words,) = await read_unsplit(service, [body.sentence], "sentence")
     return occurrence_at(words, body.position, "the sentence", "position")
 
@@ -388,7 +399,7 @@ async def read_question(
 ) -> WordQuestion:
     """What a body asks, within the limits."""
     if body.candidates is not None and body.sample is not None:
-        raise RequestError(400, "candidates and sample are given; send one of them")
+        raise RequestError("wrong_fields", "candidates and sample are given; send one of them")
     check_most(MOST_CANDIDATES, len(body.candidates or ()), "candidates", field="candidates")
     check_characters(service, [body.text], "text")
     find = partial(
@@ -415,7 +426,7 @@ async def score(service: Serving, body: schemas.SentencesBody) -> Response:
 def language_model_of(service: Service) -> LanguageModel:
     """The language model, where the model has the words of its softmax."""
     if service.model.language_model is None:
-        raise RequestError(404, service.model.why_no_words)
+        raise RequestError("no_words", service.model.why_no_words)
     return service.model.language_model
 
 
@@ -481,7 +492,7 @@ async def page_file(request: Request, name: str) -> Response:
     """A file of the page; browsers ask each time whether it has changed."""
     contents = read_page().get(name)
     if contents is None:
-        raise RequestError(404, "there is no such page")
+        raise RequestError("unknown_route", "there is no such page")
     tag = f'"{sha256(contents).hexdigest()[:16]}"'
     media_type = PAGE_TYPES[Path(name).suffix]
     headers = {"content-type": media_type, "cache-control": "no-cache", "etag": tag}

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmokit.inference.embedder import Vectors
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.middleware import RequestError
+from elmokit.service.middleware import STATUS_OF, RequestError
 
 
 def check_input(value: Any) -> list[Any]:
@@ -170,7 +170,8 @@ class ErrorDetail(BaseModel):
     message: str
     type: str
     param: str | None
-    code: str | None
+    code: str = Field(json_schema_extra={"enum": list(STATUS_OF)})
+    values: dict[str, Any] = Field(description="What the message names: numbers, limits, words.")
 
 
 class Error(BaseModel):
@@ -230,6 +231,7 @@ class ModelFacts(BaseModel):
     precision: str
     predicts_words: bool
     has_index: bool
+    script: str | None = Field(description="Of most of its words, as Unicode calls it: LATIN.")
     config: dict[str, Any]
     limits: dict[str, float]
 
@@ -334,7 +336,7 @@ class BoundedResponse(Response):
         """Send it."""
         service, size = scope["app"].state.service, len(self.body)
         if service.unsent_bytes and service.unsent_bytes + size > service.limits.answering_bytes:
-            raise RequestError(503, "too many large responses at once; try later", retry_after=1)
+            raise RequestError("overloaded", "too many large responses at once; try later")
         service.unsent_bytes += size
         try:
             await super().__call__(scope, receive, send)

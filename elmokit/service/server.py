@@ -21,7 +21,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from elmokit import __version__
-from elmokit.errors import ConfigError, InputError
+from elmokit.errors import ConfigError, ElmoError, InputError
 from elmokit.service.middleware import (
     LOOPBACK,
     Guard,
@@ -41,9 +41,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     "5XX": {"model": Error, "description": "Too much at once, or not ready: try again later."},
 }
 ROUTE_ERRORS = {
-    400: "the body is not JSON in UTF-8; send an object",
-    404: "there is no such page; see /docs",
-    405: "this method is not for this page; see /docs",
+    400: ("invalid_body", "the body is not JSON in UTF-8; send an object"),
+    404: ("unknown_route", "there is no such page; see /docs"),
+    405: ("method_not_allowed", "this method is not for this page; see /docs"),
 }
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 """FastAPI would otherwise tell any collector of this process about invalid bodies."""
@@ -90,10 +90,12 @@ async def error_response(request: Request, error: Exception) -> Response:
         error = validation_error(error.errors()[0])
     if isinstance(error, RequestError):
         return error.response()
-    if not isinstance(error, HTTPException):
-        return RequestError(400, str(error)).response()
-    message = ROUTE_ERRORS.get(error.status_code, str(error.detail))
-    response = RequestError(error.status_code, message).response()
+    if isinstance(error, ElmoError):
+        return RequestError(error.code or "invalid_input", str(error), **error.values).response()
+    assert isinstance(error, HTTPException)
+    code, message = ROUTE_ERRORS.get(error.status_code, ("invalid_input", str(error.detail)))
+    response = RequestError(code, message).response()
+    response.status_code = error.status_code
     response.headers.update(error.headers or {})
     return response
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -24,7 +27,7 @@ from elmokit.inference.language_model import LanguageModel
 from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM
 from elmokit.service.batching import Gatherer
-from elmokit.service.middleware import Limits, RequestError, ServiceMetrics, log_failure
+from elmokit.service.middleware import Limits, RequestError, ServiceMetrics, log, log_failure
 from elmokit.static.vectors import StaticVectors
 from elmokit.system import LARGE_BLOCK
 
@@ -73,7 +76,10 @@ class ServedModel:
             scripts=saved.scripts,
         )
         parameters = parameter_count(saved.weights)
-        embedder.encode([FIRST_TEXT])
+        try:
+            embedder.encode([FIRST_TEXT])
+        except InputError as error:  # words can be served without the tokenizer's library
+            log(logging.WARNING, "raw text cannot be split", why=str(error))
         embedder.embed(FIRST_SENTENCES)
         exhaust_warnings(embedder.unusual.note_all)
         try:
@@ -95,6 +101,16 @@ class ServedModel:
         gates = 4 * 4 * self.embedder.config.cell_size * len(FIRST_SENTENCES)
         return max(LARGE_BLOCK, 2 * gates)
 
+    @property
+    def script(self) -> str | None:
+        """What most of its words are written in, as Unicode calls it: LATIN, HANGUL."""
+        if self.embedder.tokenizer.name == "kiwi":
+            return "HANGUL"
+        words = self.embedder.vocabulary.words[:1000] if self.embedder.vocabulary else ()
+        letters = (word[0] for word in words if word[0].isalpha())
+        scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in letters)
+        return max(scripts, key=scripts.__getitem__, default=None)
+
     def facts(self) -> dict[str, Any]:
         """What the model is, as plain values for JSON."""
         config = self.embedder.config
@@ -107,6 +123,7 @@ class ServedModel:
             "precision": self.embedder.precision,
             "predicts_words": self.language_model is not None,
             "has_index": self.index is not None,
+            "script": self.script,
             "config": config.to_dict(),
         }
 
@@ -209,9 +226,7 @@ class Service:
     def model(self) -> ServedModel:
         """The model."""
         if self._model is None:
-            raise RequestError(
-                503, "the model is still being loaded; try again soon", retry_after=1
-            )
+            raise RequestError("loading", "the model is still being loaded; try again soon")
         return self._model
 
     async def read(self, characters: int, function: Callable[[], T]) -> T:
@@ -224,15 +239,16 @@ class Service:
         """Ask the index, in a thread of its own: the model continues meanwhile."""
         index = self.model.index
         if index is None:
-            raise RequestError(404, "no index is loaded; start with --index")
+            raise RequestError("no_index", "no index is loaded; start with --index")
         if self._searches >= self.limits.searches:
-            raise RequestError(503, "too many searches are waiting; try again later", retry_after=1)
+            raise RequestError("overloaded", "too many searches are waiting; try again later")
         self._searches += 1
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._searcher, question, index)
         except InputError as error:  # which clients are told, but not where the index is
-            raise InputError(str(error).replace(f"{index.path}: ", "")) from None
+            error.args = (str(error).replace(f"{index.path}: ", ""),)
+            raise
         finally:
             self._searches -= 1
 

@@ -65,7 +65,8 @@ class Vocabulary:
         """The id of `word`, or of `<UNK>` when the vocabulary does not have it."""
         number = self._ids.get(word, self.unknown_id)
         if number is None:
-            raise InputError(f"{word!r} is not in the vocabulary, which has no {UNKNOWN} either")
+            problem = f"{word!r} is not in the vocabulary, which has no {UNKNOWN} either"
+            raise InputError(problem, "unknown_word", word=word[:40])
         return number
 
     def word_of(self, number: int) -> str:

@@ -1,21 +1,31 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
-from service.small_services import running, small_served_model
+from service.small_services import running, small_korean_model, small_served_model
 
 from elmokit.service.middleware import Limits
 from elmokit.service.server import create_application
 from elmokit.service.state import ServedModel, Service
+from elmokit.text import korean
 
 
 @pytest.fixture(scope="session")
 def model() -> ServedModel:
     return small_served_model()
+
+
+@pytest.fixture
+def without_kiwi(monkeypatch) -> ServedModel:
+    """A model of Korean on a machine that has no Kiwi."""
+    monkeypatch.setitem(sys.modules, "kiwipiepy", None)
+    monkeypatch.setattr(korean, "_load_kiwi", korean._load_kiwi.__wrapped__)
+    return small_korean_model()
 
 
 Conversation = Callable[[httpx.AsyncClient], Awaitable[Any]]

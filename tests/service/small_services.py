@@ -13,6 +13,14 @@ from small_models import COUNTED, small_saved_model
 from elmokit.analysis.neighbours.index import Neighbour
 from elmokit.service.server import ModelServer
 from elmokit.service.state import ServedModel
+from elmokit.text.vocabulary import Vocabulary
+
+KOREAN = Vocabulary(["<S>", "</S>", "<UNK>", "배", "를", "타", "고", "가", "었", "다", "."])
+
+
+def small_korean_model() -> ServedModel:
+    saved = small_saved_model("kiwi", vocabulary=KOREAN, softmax_words=len(KOREAN))
+    return ServedModel.of(saved, "small-korean")
 
 
 def small_served_model(**settings: Any) -> ServedModel:

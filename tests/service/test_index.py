@@ -51,7 +51,9 @@ def test_a_word_that_does_not_occur_is_an_error_without_saying_where_the_index_i
 ):
     response = post("/senses", {"word": "aardvark"}, model=indexed)
     assert response.status_code == 400
-    assert "does not occur" in response.json()["error"]["message"]
+    error = response.json()["error"]
+    assert "does not occur" in error["message"]
+    assert (error["code"], error["values"]["word"]) == ("word_not_in_index", "aardvark")
     assert folder.parent.name not in response.text
 
 

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,13 +15,16 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 import pytest
 from closeness import assert_close
-from service.small_services import SmallIndex, running
+from service.small_services import SmallIndex, running, small_korean_model
+from small_models import small_saved_model
 
 from elmokit import Embedder, LanguageModel
 from elmokit.analysis.comparison import cosine
 from elmokit.analysis.neighbours.index import Neighbour
+from elmokit.errors import InputError
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.middleware import Keys
+from elmokit.service.middleware import STATUS_OF, Keys, Limits
+from elmokit.service.state import ServedModel
 from elmokit.static.vectors import StaticVectors
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -62,8 +66,10 @@ def visit(browser, site) -> Iterator[Visit]:
     contexts, problems, hosts = [], [], set()
 
     def note(line: Any) -> None:
-        refused = "status of 400" in line.text or "status of 401" in line.text
-        if line.type == "error" and not refused:  # the browser's own line, which no page can stop
+        # The browser's own line, which no page can stop
+        refused = re.search(r"status of 4(00|01|04|13)|INTERNET_DISCONNECTED", line.text)
+        missing = "status of 404" in line.text and "/page/" in line.location["url"]
+        if line.type == "error" and (missing or not refused):
             problems.append(line.text)
 
     def open_page(path: str = "/", width: int = DESKTOP, at: str = site, **settings: Any) -> Any:
@@ -111,7 +117,7 @@ def test_a_word_is_compared_in_sentences(visit, language, width):
     bars = page.locator(".pair").first.locator(".number")
     wait_for_text(bars.first, "1.00")
     assert page.locator(".pair").count() == 3
-    assert page.locator(".pair dt").first.inner_text().startswith("word2vec, ")
+    assert page.locator(".pair dt").first.inner_text().startswith("word2vec")
     wait_for_text(bars.nth(1), "1.00")
     choose(page, 0, "river")
     playwright.expect(bars.first).to_have_text("-")  # a word that word2vec does not know
@@ -283,9 +289,10 @@ def test_nothing_keeps_anybody_out(visit, language, width, scheme):
 def test_without_an_index_it_says_how_to_make_one(visit, model):
     with running(lambda: model) as address:
         page = visit("/#neighbours", at=address)
-        assert "elmo serve --index" in page.locator("pre").inner_text()
+        command = "elmo serve --model small --index"
+        assert command in page.locator("pre").inner_text()
         page.locator("#tab-senses").click()
-        assert "elmo serve --index" in page.locator("pre").inner_text()
+        assert command in page.locator("pre").inner_text()
 
 
 def test_panels_are_reached_by_keyboard(visit):
@@ -374,6 +381,93 @@ def test_what_is_wrong_is_said_in_place_of_the_results(visit):
     playwright.expect(error).to_contain_text("has 2 gaps")
     assert page.locator(".odds").count() == 0
     assert page.locator("ul.surprise").count() == 1
+
+
+def test_what_is_wrong_is_said_in_the_language_of_the_page(visit, model):
+    wrong = "#words?text=two+___+of+___&sentence=" + "+word" * 13
+    with running(lambda: model, limits=Limits(words_per_sentence=12)) as address:
+        for language, gaps, most in (("en", "2 gaps", "may have 12"), ("ko", "빈칸이 2개", "12개")):
+            page = visit(f"/?lang={language}{wrong}", at=address)
+            errors = page.locator("main .error")
+            playwright.expect(errors.nth(0)).to_contain_text(gaps)
+            playwright.expect(errors.nth(1)).to_contain_text(most)
+
+
+def test_the_page_has_words_for_errors_that_there_are(visit):
+    texts = visit("/").evaluate("import('/page/texts.js').then(module => module.TEXTS.en)")
+    worded = {name.removeprefix("error_") for name in texts if name.startswith("error_")}
+    assert worded - {"unreachable"} <= STATUS_OF.keys()
+    page = visit("/#words")
+    page.locator(".surprise").wait_for()
+    page.context.set_offline(True)
+    page.locator("textarea").first.fill("the cat")
+    playwright.expect(page.locator("main .error").first).to_contain_text("Check that it is running")
+
+
+@pytest.mark.parametrize(("language", "width"), LOOKS)
+def test_a_korean_model_is_shown_with_korean_examples(visit, language, width):
+    pytest.importorskip("kiwipiepy")
+    model = replace(small_korean_model(), index=SmallIndex())
+    with running(lambda: model) as address:
+        page = visit(f"/?lang={language}", width, at=address)
+        page.locator(".map").wait_for()
+        assert page.locator(".pair mark").all_inner_texts() == ["배"] * 6
+        assert page.locator("#sentence-2").input_value().endswith("배가 고프다.")
+        assert page.locator(".chips").nth(2).locator("label").all_inner_texts()[-3:-1] == [
+            "고프",
+            "다",
+        ]
+        page.locator("#tab-layers").click()
+        playwright.expect(page.locator(".mixing .bars").first.locator(".number")).to_have_count(6)
+        assert page.locator("svg.drawing .letter").all_text_contents() == ["EB", "B0", "B0"]
+        page.locator("#tab-words").click()
+        page.locator(".odds").wait_for()
+        playwright.expect(page.locator(".surprise li").first).to_contain_text("노인")
+        assert serious(page) == []
+        page.locator("#tab-neighbours").click()
+        wait_for_text(page.locator(".found mark").first, "배")
+        page.locator("#tab-senses").click()
+        wait_for_text(page.locator(".found mark").first, "배")
+        assert said(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def said(page: Any) -> list[str]:
+    """What is shown as an error."""
+    page.wait_for_load_state("networkidle")
+    return page.locator("main .error:not(.quiet):not(:empty)").all_inner_texts()
+
+
+class EmptyIndex(SmallIndex):
+    """Has no word."""
+
+    path = "index"
+
+    def senses(self, word, *, senses):
+        problem = f"index: {word!r} does not occur in it; try another word"
+        raise InputError(problem, "word_not_in_index", word=word, near="")
+
+
+def test_a_model_of_vectors_alone_is_opened_without_an_error(visit):
+    bare = replace(ServedModel.of(small_saved_model(), "bare"), index=EmptyIndex())
+    with running(lambda: bare) as address:
+        page = visit("/?lang=ko#words", at=address)
+        playwright.expect(page.locator("main > .soft")).to_contain_text("--vocabulary")
+        page.locator("#tab-senses").click()
+        playwright.expect(page.locator(".quiet")).to_contain_text("“bank”")
+        assert said(page) == []
+        assert serious(page) == []
+
+
+def test_without_its_tokenizer_a_model_is_opened_without_an_error(visit, without_kiwi):
+    with running(lambda: without_kiwi) as address:
+        page = visit("/", at=address)
+        for panel in PANELS[:3]:
+            page.locator(f"#tab-{panel}").click()
+            advice = page.locator("main .quiet").first
+            playwright.expect(advice).to_contain_text('pip install "elmokit[korean]"')
+            assert said(page) == []
+        assert page.locator("textarea").first.input_value().startswith("이 영화는")
 
 
 def test_a_sentence_without_words_is_left_out_of_the_comparison(visit):

@@ -69,5 +69,8 @@ def test_a_model_without_words_says_so(post, refusal):
     bilm = small_bilm()
     bare = ServedModel.of(SavedModel(bilm.config, bilm.state_dict(), tokenizer="default"), "bare")
     for path, body in (("/predict", {"text": "a"}), ("/score", {"texts": ["a"]})):
-        assert refusal(path, body, 404, model=bare).startswith("this model has no softmax")
+        response = post(path, body, model=bare)
+        assert response.status_code == 404
+        assert response.json()["error"]["message"].startswith("this model has no softmax")
+        assert response.json()["error"]["code"] == "no_words"
     assert post("/embed", {"texts": ["a"]}, model=bare).status_code == 200

@@ -7,11 +7,13 @@ import threading
 
 import httpx
 import pytest
+from small_models import small_saved_model
 
 from elmokit.service import state
 from elmokit.service.middleware import LOGGER, JsonLines, Limits
 from elmokit.service.server import create_application
-from elmokit.service.state import Service
+from elmokit.service.state import ServedModel, Service
+from elmokit.text.vocabulary import Vocabulary
 
 SECRET = "xylophone-of-mine"
 
@@ -61,6 +63,21 @@ def test_the_model_tells_its_real_shapes(converse, model):
     assert (facts["layers"], facts["vector_size"]) == (3, 12)
     assert facts["limits"]["sentences"] == 2048
     assert facts["predicts_words"] is True
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "words", "script"),
+    [
+        ("kiwi", None, "HANGUL"),
+        ("whitespace", ["<S>", "</S>", "<UNK>", ".", "눈이", "내렸다"], "HANGUL"),
+        ("default", ["<S>", "</S>", "<UNK>", ".", "the", "쌀"], "LATIN"),
+        ("default", None, None),
+    ],
+)
+def test_the_model_tells_the_script_of_its_words(tokenizer, words, script):
+    vocabulary = None if words is None else Vocabulary(words)
+    served = ServedModel.of(small_saved_model(tokenizer, vocabulary), "small")
+    assert served.facts()["script"] == script
 
 
 def test_metrics_count_requests_and_batches(converse):

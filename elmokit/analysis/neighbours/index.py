@@ -191,7 +191,8 @@ class NeighbourIndex:
             return
         near = near_forms(form, self.store.forms())
         advice = f"near forms are {', '.join(near)}" if near else "try another word"
-        raise InputError(f"{self.path}: {form!r} does not occur in it; {advice}")
+        problem = f"{self.path}: {form!r} does not occur in it; {advice}"
+        raise InputError(problem, "word_not_in_index", word=form[:SHOWN], near=", ".join(near))
 
     def vector(self, words: Sequence[str], position: int, layer: str) -> Any:
         """The vector (size,) of a word in its sentence, of length 1."""

@@ -1,8 +1,23 @@
 // Calls to the service. A later call for the same purpose ends the one before.
+import { TEXTS, currentLanguage, number, text } from "./texts.js";
+
 const running = new Map();
 let key = sessionStorage.getItem("elmo-key") ?? "";
 
-export class Refused extends Error {}
+// A request without its answer: why, in the language of the page, or as the service says it.
+export class Refused extends Error {
+  constructor({ code, message, values = {} }) {
+    super(message);
+    this.code = code;
+    const name = `error_${code}`;
+    if (!(name in TEXTS[currentLanguage()])) return;
+    const shown = Object.entries(values).map(([of, value]) => [of, shownValue(value)]);
+    this.message = text(name, Object.fromEntries(shown));
+  }
+}
+
+const shownValue = (value) =>
+  typeof value === "number" ? number(value, Number.isInteger(value) ? 0 : 1) : value || "–";
 
 export const hasKey = () => key !== "";
 
@@ -23,7 +38,9 @@ async function send(path, body, accept, signal) {
     headers["content-type"] = "application/json";
     Object.assign(request, { method: "POST", body: JSON.stringify(body) });
   }
-  const answer = await fetch(path, request);
+  const answer = await fetch(path, request).catch((problem) => {
+    throw problem.name === "AbortError" ? problem : new Refused({ code: "unreachable", message: problem.message });
+  });
   if (answer.status !== 401) return answer;
   if (sent === key) await askForKey(); // else it was asked for while this one waited
   return send(path, body, accept, signal);
@@ -31,9 +48,9 @@ async function send(path, body, accept, signal) {
 
 async function problem(answer) {
   try {
-    return (await answer.json()).error.message;
+    return (await answer.json()).error;
   } catch {
-    return `${answer.status} ${answer.statusText}`;
+    return { message: `${answer.status} ${answer.statusText}` };
   }
 }
 

@@ -3,8 +3,9 @@ import { Refused, ask } from "./api.js";
 import { comparePanel } from "./compare.js";
 import { neighboursPanel, sensesPanel } from "./corpus.js";
 import { element } from "./elements.js";
+import { examplesOf } from "./examples.js";
 import { layersPanel } from "./layers.js";
-import { restore } from "./occurrences.js";
+import { beginWith, restore } from "./occurrences.js";
 import { openAddress, readAddress } from "./sharing.js";
 import { LANGUAGES, currentLanguage, number, text, useLanguage } from "./texts.js";
 import { wordsPanel } from "./words.js";
@@ -16,6 +17,7 @@ const PANELS = {
   neighbours: neighboursPanel,
   senses: sensesPanel,
 };
+const MISSING = ["missing_library", "unknown_word", "word_not_in_index"];
 const kept = {}; // the address of each panel that was left
 let model = null;
 let loading = false;
@@ -110,7 +112,8 @@ function show(name, values) {
 }
 
 // Runs a panel's work, if that is still shown. What goes wrong is said in `error`, which the panel
-// has above the results; they are of an earlier question then, and go.
+// has above the results; they are of an earlier question then, and go. What this service does not
+// have is nobody's mistake, and is said quietly.
 function guard(results, mine) {
   const error = element("p", { class: "error", role: "alert" });
   const guarded = async (work) => {
@@ -121,6 +124,7 @@ function guard(results, mine) {
     } catch (problem) {
       if (problem.name === "AbortError" || mine !== turn) return;
       results.forEach((node) => node.replaceChildren());
+      error.className = MISSING.includes(problem.code) ? "error quiet" : "error";
       error.textContent = problem.message;
       if (!(problem instanceof Refused) && !(problem.constructor === Error)) throw problem;
     }
@@ -144,6 +148,7 @@ async function start() {
       await new Promise((done) => setTimeout(done, 500));
     }
   }
+  beginWith(examplesOf(model));
   drawFrame();
   show(current, values);
 }

@@ -109,11 +109,9 @@ export function comparePanel({ model, panel, guard }) {
         element("p", {}, wordsWith(compared.sentences[a], compared.positions[a])),
         element("p", {}, wordsWith(compared.sentences[b], compared.positions[b])),
         bars(
-          Object.entries(compared.cosines).map(([layer, cosines]) => ({
-            name: layerName(layer),
-            value: cosines[n],
-            muted: layer.includes("static"),
-          })),
+          Object.entries(compared.cosines)
+            .filter(([, cosines]) => cosines.some((cosine) => cosine !== null)) // vectors of another language
+            .map(([layer, cosines]) => ({ name: layerName(layer), value: cosines[n], muted: layer.includes("static") })),
         ),
       ),
     );

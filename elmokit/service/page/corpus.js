@@ -1,22 +1,25 @@
 // Neighbours and Senses: what an index of occurrences knows, or how to make one.
 import { ask } from "./api.js";
 import { choices, drawn, element, found, later, lead, section, sentenceField } from "./elements.js";
+import { examplesOf, placeOf } from "./examples.js";
 import { curl, pythonRequest, shareButtons, writeAddress } from "./sharing.js";
 import { number, text } from "./texts.js";
 
 const SIZE = 420;
 
-const noIndex = () => [
-  element("p", {}, text("noIndex")),
-  element("pre", { tabindex: "0" }, "elmo neighbours build corpus.txt --split -o corpus.index\nelmo serve --index corpus.index"),
-];
+function noIndex(model) {
+  const chosen = model.id === "english-small" ? "" : ` --model ${model.id}`;
+  const commands = `elmo neighbours build corpus.txt${chosen} --split -o corpus.index\nelmo serve${chosen} --index corpus.index`;
+  return [element("p", { class: "soft" }, text("noIndex")), element("pre", { tabindex: "0" }, commands)];
+}
 
 export function neighboursPanel({ model, panel, values, guard }) {
   panel.append(lead("neighboursTitle", "neighboursLead"));
-  if (!model.has_index) { panel.append(...noIndex()); return; }
+  if (!model.has_index) { panel.append(...noIndex(model)); return; }
+  const { asked, word } = examplesOf(model);
   const state = {
-    sentence: values.get("sentence") ?? "She opened a bank account.",
-    position: Number(values.get("at") ?? 3) || 0,
+    sentence: values.get("sentence") ?? asked,
+    position: values.has("at") ? Number(values.get("at")) || 0 : null,
     same: values.get("same") === "1",
   };
   const chips = element("div");
@@ -34,7 +37,7 @@ export function neighboursPanel({ model, panel, values, guard }) {
 
   async function read() {
     const words = (await ask("/split", { texts: [state.sentence] })).texts[0].flat();
-    state.position = Math.max(0, Math.min(state.position, words.length - 1));
+    state.position = Math.max(0, Math.min(state.position ?? placeOf(word, words), words.length - 1));
     chips.replaceChildren(
       choices({
         legend: text("chooseWord", { n: 1 }),
@@ -69,8 +72,8 @@ export function neighboursPanel({ model, panel, values, guard }) {
 
 export function sensesPanel({ model, panel, values, guard }) {
   panel.append(lead("sensesTitle", "sensesLead"));
-  if (!model.has_index) { panel.append(...noIndex()); return; }
-  const state = { word: values.get("word") ?? "bank" };
+  if (!model.has_index) { panel.append(...noIndex(model)); return; }
+  const state = { word: values.get("word") ?? examplesOf(model).word };
   const senseMap = element("div");
   const { error, guarded } = guard(senseMap);
   const soon = later(300, () => guarded(compute));
@@ -93,7 +96,7 @@ export function sensesPanel({ model, panel, values, guard }) {
   function senseSection({ number: n, occurrences, typical, examples }) {
     return section(
       [drawn("svg", { class: "mark", viewBox: "0 0 12 12", "aria-hidden": "true" }, mark(n, 6, 6)), text("sense", { n })],
-      `${number(occurrences)} · ${typical.join(", ")}`,
+      [number(occurrences), typical.join(", ")].filter(Boolean).join(" · "),
       found(examples),
     );
   }

@@ -58,7 +58,7 @@ function route(path, method, operation) {
 }
 
 document.getElementById("description").textContent =
-  `${spec.info.description} Errors are JSON: {"error": {"message": …}}. Version ${spec.info.version}.`;
+  `${spec.info.description} Errors are JSON: {"error": {"code": …, "message": …}}. Version ${spec.info.version}.`;
 document.getElementById("routes").append(
   ...Object.entries(spec.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => route(path, method, operation)),

@@ -13,18 +13,22 @@ const wire = (x1, y1, x2, y2) => drawn("path", { d: `M${x1} ${y1}L${x2} ${y2}`, 
 const head = (x, y) => drawn("path", { d: `M${x} ${y}l-4 7h8z`, class: "head" });
 const arrow = (x, from, to) => [wire(x, from, x, to + 5), head(x, to)];
 
-function characterPart(config, bottom) {
+// A byte as the character it is, or as a number where it is a part of one.
+const shownByte = (byte) => (byte < 128 ? String.fromCharCode(byte) : byte.toString(16).toUpperCase());
+
+function characterPart(config, bottom, word) {
   const { encoder, token_size: size } = config;
   const filters = encoder.filters.reduce((sum, [, count]) => sum + count, 0);
   const widths = `${encoder.filters[0][0]}–${encoder.filters.at(-1)[0]}`;
   const most = Math.max(...encoder.filters.map(([, count]) => count));
   const place = (n) => MIDDLE + (n - (encoder.filters.length - 1) / 2) * 34;
-  const parts = [..."bank"].flatMap((letter, n) => {
-    const x = MIDDLE + (n - 1.5) * 34;
-    return [box(x, bottom, 28, 28), label(x, bottom, letter, "letter")];
+  const bytes = [...new TextEncoder().encode(word)];
+  const parts = bytes.flatMap((byte, n) => {
+    const x = MIDDLE + (n - (bytes.length - 1) / 2) * 34;
+    return [box(x, bottom, 28, 28), label(x, bottom, shownByte(byte), "letter")];
   });
   parts.push(
-    label(MIDDLE, bottom + 28, text("drawCharacters", { positions: encoder.max_characters, size: encoder.character_size }), "note"),
+    label(MIDDLE, bottom + 28, text("drawCharacters", { word, positions: encoder.max_characters, size: encoder.character_size }), "note"),
     ...arrow(MIDDLE, bottom - 17, bottom - 38),
   );
   encoder.filters.forEach(([width, count], n) => {
@@ -73,10 +77,10 @@ function layerPart(config, n, y) {
 
 // The drawing, and `show`: given what each layer counts in each direction, it sets how thick the
 // line from that layer to the mix is.
-export function drawModel(config) {
+export function drawModel(config, word) {
   const height = 330 + 40 + config.lstm_layers * STEP + 72;
   const bottom = height - 52;
-  const { parts, top } = (config.encoder.filters ? characterPart : tablePart)(config, bottom);
+  const { parts, top } = (config.encoder.filters ? characterPart : tablePart)(config, bottom, word);
   const rows = [top];
   parts.push(
     box(MIDDLE, top, 350, 34, "box key"),

@@ -2,6 +2,7 @@
 import { ask, readArrays } from "./api.js";
 import { drawModel } from "./drawing.js";
 import { bars, choices, element, found, lead, section } from "./elements.js";
+import { examplesOf } from "./examples.js";
 import { average, cosine, halves, length, mixAddress, mixed, restoreMix, wordAlone } from "./mixing.js";
 import { address, forgetEmpty, occurrences, pairs, split, usable } from "./occurrences.js";
 import { curl, loading, python, shareButtons, writeAddress } from "./sharing.js";
@@ -18,7 +19,7 @@ export function layersPanel({ model, panel, values, guard }) {
   const effect = element("div");
   const { error, guarded } = guard(effect);
   const search = guard();
-  const drawing = drawModel(model.config);
+  const drawing = drawModel(model.config, examplesOf(model).word);
   let sentences = null; // the layers of each
   let corpus = []; // occurrences of the index: { words, position, layers }
 

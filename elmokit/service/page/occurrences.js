@@ -1,15 +1,19 @@
 // The sentences and chosen words that Compare and Layers share.
 import { ask } from "./api.js";
+import { placeOf } from "./examples.js";
 
 export const occurrences = {
-  texts: [
-    "They walked along the bank of the river.",
-    "The bank lent him the money.",
-    "The bank paid the company two million dollars.",
-  ],
+  texts: [], // until the model is known, or an address names some
   words: [], // of each text
-  positions: [4, 1, 1],
+  positions: [],
+  word: "", // of the examples: the one to choose
 };
+
+export function beginWith({ sentences, word }) {
+  if (occurrences.texts.length) return;
+  occurrences.texts = [...sentences];
+  occurrences.word = word;
+}
 
 export function restore(values) {
   const texts = values.getAll("sentence");
@@ -28,19 +32,19 @@ export const address = () => [
 export async function split() {
   const { texts } = await ask("/split", { texts: occurrences.texts });
   const before = occurrences.words;
-  const model = before[0]?.[occurrences.positions[0]];
+  const first = before[0]?.[occurrences.positions[0]];
   const words = texts.map((sentences) => sentences.flat());
   occurrences.positions = words.map((list, n) =>
-    placeOf(list, occurrences.positions[n] ?? 0, before[n], model),
+    placeNow(list, occurrences.positions[n] ?? placeOf(occurrences.word, list), before[n], first),
   );
   occurrences.words = words;
 }
 
-function placeOf(words, kept, before, model) {
+function placeNow(words, kept, before, first) {
   const nearest = Math.max(0, Math.min(kept, words.length - 1));
   if (!before || words[kept] === before[kept]) return nearest;
   const find = (word) => words.findIndex((other) => other.toLowerCase() === word?.toLowerCase());
-  return [find(before[kept]), find(model), nearest].find((place) => place >= 0);
+  return [find(before[kept]), find(first), nearest].find((place) => place >= 0);
 }
 
 // Which sentences have words; the others are left out.

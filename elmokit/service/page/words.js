@@ -1,18 +1,18 @@
 // Language model: odds of the next or the missing word, and how surprising each word is.
 import { ask } from "./api.js";
 import { bars, choices, element, later, lead, sentenceField, section } from "./elements.js";
+import { examplesOf } from "./examples.js";
 import { curl, loading, python, shareButtons, writeAddress } from "./sharing.js";
 import { number, percent, text } from "./texts.js";
 
-const EXAMPLE = "The cat is looking out of the ___ .";
-const SENTENCE = "The old man caught a fish and a telephone.";
 const MOST_BITS = 18;
 
 export function wordsPanel({ model, panel, values, guard }) {
+  const examples = examplesOf(model);
   const state = {
-    prefix: values.get("text") ?? EXAMPLE,
+    prefix: values.get("text") ?? examples.gap,
     candidates: values.get("candidates") ?? "",
-    sentence: values.get("sentence") ?? SENTENCE,
+    sentence: values.get("sentence") ?? examples.scored,
     direction: "both",
   };
   const odds = element("div");
@@ -166,7 +166,7 @@ export function wordsPanel({ model, panel, values, guard }) {
 
   panel.append(lead("wordsTitle", "wordsLead"));
   if (!model.predicts_words) {
-    panel.append(element("p", {}, text("noWords")));
+    panel.append(element("p", { class: "soft" }, text("error_no_words")));
     return;
   }
   panel.append(
