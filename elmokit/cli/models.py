@@ -60,7 +60,7 @@ def in_words(value: object) -> str:
     "The words of the softmax, of a word-input model, or to cache; one per line.",
 )
 @options.value("--embedding", "FILE", "A second file with a word-input model's words.")
-@options.value("--tokenizer", "NAME", "The tokenizer to record: default, whitespace.")
+@options.value("--tokenizer", "NAME", "The tokenizer to record: default, whitespace, kiwi.")
 @options.flag("--half", "Store native weights as float16: half the space.")
 @options.threads
 @options.flag("--force", "Replace what DST holds.")

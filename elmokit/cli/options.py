@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Option = Callable[[Function], Function]
 
+TOKENIZERS = ("default", "whitespace", "kiwi")
 THREADS_GIVEN = f"{__name__}.threads"
 
 
@@ -171,7 +172,7 @@ def model_option(otherwise: str) -> Option[Any]:
         value("--vocabulary", "FILE", "The words of a word-input AllenNLP model, one per line."),
         choice(
             "--tokenizer",
-            ("default", "whitespace"),
+            TOKENIZERS,
             "What splits raw text. Without it: what the model was trained with.",
         ),
     )
@@ -239,8 +240,9 @@ text = combined(
 corpus = combined(
     choice(
         "--tokenizer",
-        ("default", "whitespace"),
-        "What splits the text: default for raw text, whitespace for a tokenized sentence per line.",
+        TOKENIZERS,
+        "What splits the text: default for raw text, kiwi for raw Korean, whitespace for a "
+        "tokenized sentence per line.",
         default="default",
     ),
     flag("--one-sentence-per-line", "A line of raw text is a sentence. Without it: a paragraph."),

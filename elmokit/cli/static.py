@@ -238,7 +238,7 @@ def evaluate(
 @options.number("--window", "Words to a side.", default=2)
 @options.choice(
     "--tokenizer",
-    ("default", "whitespace"),
+    options.TOKENIZERS,
     "What splits TEXT into sentences and words.",
     default="default",
 )

@@ -43,7 +43,7 @@ class CorpusConfig(Settings):
     valid: Names = ()
     """Held-out text, likewise; none for no validation."""
     tokenizer: TokenizerName = "default"
-    """`default`: raw text. `whitespace`: tokenized already, one sentence a line."""
+    """`default`: raw text. `kiwi`: raw Korean. `whitespace`: tokenized, one sentence a line."""
     one_sentence_per_line: bool = False
     """Whether a line of raw text is one sentence, whatever stands in it."""
     errors: Errors = "strict"

@@ -40,6 +40,7 @@ from elmokit.jobs.run_folder import RunFolder
 from elmokit.pretraining import prepared as layout
 from elmokit.pretraining.prepared import CorpusPart, PreparedCorpus, read_part, write_part
 from elmokit.system import check_may_start_processes, usable_cpus, work_in_processes
+from elmokit.text.korean import versions
 from elmokit.text.tokenizer import sentences_of
 
 ENTRIES_AT_ONCE = 1 << 18
@@ -243,6 +244,8 @@ class _Job(NamedTuple):
             [compression(file), found] for file, found in zip(self.files, self.hashes, strict=True)
         ]
         decisive = [layout.FORMAT, layout.VERSION, described(self.settings), contents]
+        if self.settings.tokenizer == "kiwi":
+            decisive.append(versions())
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     @property

@@ -29,7 +29,12 @@ LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Token(NamedTuple):
-    """A word and its place: `text == raw_text[start:end]`, always."""
+    """A word and its place in the raw text, `raw_text[start:end]`.
+
+    The word is what is written there, but for tokenizers that find a word in another form than it
+    is written (`kiwi`). Places are never empty, and come in the order of their starts; those of
+    such a tokenizer may overlap.
+    """
 
     text: str
     start: int
@@ -37,7 +42,7 @@ class Token(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """Whatever splits raw text; it changes no character and drops none but whitespace."""
+    """Whatever splits raw text; every character but whitespace is in the place of a word."""
 
     @property
     def name(self) -> str:
@@ -101,6 +106,10 @@ class DefaultTokenizer:
 def load_tokenizer(name: str) -> Tokenizer:
     """The tokenizer that a model folder records as `name`."""
     check_choice("tokenizer", name, TOKENIZERS)
+    if name == "kiwi":
+        from elmokit.text.korean import KiwiTokenizer
+
+        return KiwiTokenizer()
     return DefaultTokenizer() if name == "default" else WhitespaceTokenizer()
 
 
