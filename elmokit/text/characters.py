@@ -216,7 +216,7 @@ def windows(
     size = tokens if first is None else min(first, tokens)
     room = size
     for number, sentence in enumerate(sentences):
-        sentence = check_sentence(sentence, number)
+        check_sentence(sentence, number)
         window.append(sentence)
         room -= len(sentence)
         if room <= 0 or len(window) == most:
