@@ -38,8 +38,21 @@ LONG_FILES = (
 )
 
 
+class OneThread:
+    """Products this small lose by being shared: on a busy machine threads await each other.
+
+    Set for each test, since commands set the number of the process that they run in; and for the
+    examples in documents and docstrings too, which fixtures of this folder do not reach.
+    """
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        torch.set_num_threads(1)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would hand out files of a single test last
+    config.pluginmanager.register(OneThread())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,15 +64,6 @@ def pytest_report_header() -> str:
     levels = weight_levels(FBGEMMProduct) if works(FBGEMMProduct) else "no"
     capability = torch.backends.cpu.get_cpu_capability()
     return f"torch multiplies with {capability}, and 8-bit weights of {levels} levels"
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    """Products this small lose by being shared: on a busy machine threads await each other.
-
-    Set for each test, since commands set the number of the process that they run in.
-    """
-    torch.set_num_threads(1)
 
 
 @contextmanager

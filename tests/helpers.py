@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import subprocess
@@ -133,6 +134,17 @@ class Heard(Observer):
 
     def note(self, message: str) -> None:
         self.notes.append(message)
+
+
+# The command in this process: its fixtures are in tests/cli/conftest.py
+
+Elmo = Callable[..., tuple[int, str, str]]
+Prints = Fails = Callable[..., str]
+
+
+def set_flags(settings: Mapping[str, Any]) -> list[str]:
+    """Settings by their dotted names, as the command takes them."""
+    return [f"--set={name}={json.dumps(value)}" for name, value in settings.items()]
 
 
 # Processes of their own

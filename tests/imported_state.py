@@ -91,7 +91,9 @@ def state() -> dict[str, Any]:
 def modules() -> dict[str, Any]:
     """Where every module of another package comes from, and what of it is ours."""
     ours = {PACKAGE, "__main__", "__mp_main__"}
-    return {n: origin(m) for n, m in sys.modules.items() if n.split(".")[0] not in ours}
+    others = [(n, m) for n, m in sys.modules.items() if n.split(".")[0] not in ours]
+    with warnings.catch_warnings(action="ignore"):  # some only warn that they are deprecated
+        return {name: origin(module) for name, module in others}
 
 
 def origin(module: ModuleType) -> dict[str, Any]:
@@ -105,8 +107,7 @@ def origin(module: ModuleType) -> dict[str, Any]:
 
 
 def is_ours(value: object) -> bool:
-    with warnings.catch_warnings(action="ignore"):  # some only warn that they are deprecated
-        home = getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", None)
+    home = getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", None)
     return isinstance(home, str) and home.split(".")[0] == PACKAGE
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from closeness import assert_agree
-from helpers import ROOT, assert_same_bits, run_python
+from helpers import ROOT, assert_same_bits, error_of, run_python
 
-from elmokit import Embedder, LanguageModel
-from elmokit.bundled import BUNDLED, BUNDLED_MODELS, ENGLISH_SMALL, ENGLISH_SMALL_WORD2VEC
+from elmokit import Embedder, LanguageModel, StaticVectors
+from elmokit.bundled import BUNDLED, BUNDLED_MODELS, BUNDLED_VECTORS, ENGLISH_SMALL
 from elmokit.errors import InputError
 from elmokit.formats.convert import convert_model
 from elmokit.formats.find import read_model
@@ -46,16 +46,15 @@ def test_folder_of_the_same_name_here_comes_first(
 ) -> None:
     (tmp_path / ENGLISH_SMALL).mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"holds neither config\.json"):
-        Embedder.load(ENGLISH_SMALL)
+    assert "holds neither config.json" in error_of(Embedder.load, ENGLISH_SMALL, kind=InputError)
 
 
 def test_folders_are_those_named_and_small() -> None:
     shipped = [path for path in BUNDLED.iterdir() if path.is_dir()]
-    named = {*BUNDLED_MODELS, ENGLISH_SMALL_WORD2VEC}
+    named = {*BUNDLED_MODELS, *BUNDLED_VECTORS}
     assert {path.name for path in shipped} - {"__pycache__"} == named
     for folder in shipped:
-        most = 10_000_000 if folder.name == ENGLISH_SMALL_WORD2VEC else 30_000_000
+        most = 8_000_000 if folder.name in BUNDLED_VECTORS else 20_000_000
         assert sum(file.stat().st_size for file in folder.rglob("*")) <= most
 
 
@@ -68,6 +67,11 @@ vectors = StaticVectors.load()
 print(*(word for word, _ in vectors.neighbours("river", top=10)))
 """
     assert {"creek", "lake", "rivers", "tributary"} & set(run_python(program).split())
+
+
+def test_vectors_of_korean_morphemes_are_loaded_by_name() -> None:
+    vectors = StaticVectors.load("korean-small-word2vec")
+    assert "엄마" in {word for word, _ in vectors.neighbours("아빠", top=3)}
 
 
 def test_vocabulary_is_large_and_in_order(language_model: LanguageModel) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import pytest
+from helpers import error_of
 from small_models import ENCODER, small_config
 
 from elmokit.config import (
@@ -87,9 +88,7 @@ def test_every_setting_of_a_model_is_checked(kind):
 
 @pytest.mark.parametrize("cutoffs", [[3, 2], [3, 3], [9], [2, 10]])
 def test_clusters_must_follow_each_other_inside_the_vocabulary(cutoffs):
-    with pytest.raises(ConfigError) as caught:
-        small_config(softmax_words=9, softmax_cutoffs=cutoffs)
-    assert str(caught.value) == (
+    assert error_of(small_config, softmax_words=9, softmax_cutoffs=cutoffs, kind=ConfigError) == (
         f"softmax_cutoffs is {cutoffs}; "
         "each must be larger than the one before, the last below the number of words"
     )
@@ -117,8 +116,7 @@ def test_a_senseless_encoder_setting_is_named(changes, message):
 
 
 def test_markers_of_a_word_encoder_must_be_among_its_words():
-    with pytest.raises(ConfigError, match="beyond the 2 words"):
-        WordEncoderConfig(2, end_id=3)
+    assert "beyond the 2 words" in error_of(WordEncoderConfig, 2, end_id=3, kind=ConfigError)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ AVX2 = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "FBGEMM_ENABLE_INSTRUCTIONS": "AVX2",
 }
-# These multiply nothing with torch.
-OTHERS = "not test_oracle_gives and not does_not_import_the_compiler"
+OTHERS = "not test_oracle_gives"  # these multiply nothing with torch
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -48,11 +47,12 @@ def run_tests(
     """Run pytest on `files` in a process of its own, neither measured nor shared by workers."""
     of_this_run = ("PYTEST_", "COV_CORE_", "COVERAGE_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(of_this_run)}
-    plain = ("-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist")
+    variables = variables | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plain = ("--tb=short", "-p", "no:cacheprovider", "-k", OTHERS)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--tb=short", *plain, "-k", OTHERS, *files],
+        [sys.executable, "-m", "pytest", *plain, *files],
         cwd=REPOSITORY,
-        env=environment | dict(variables),
+        env=environment | variables,
         capture_output=True,
         text=True,
         check=False,

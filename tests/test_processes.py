@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from helpers import write
+from helpers import error_of, write
 
 from elmokit.errors import ElmoError
 from elmokit.system import work_in_processes
@@ -69,8 +69,7 @@ def test_failure_of_the_tasks_ends_the_processes():
         raise ValueError("no more")
 
     started = time.monotonic()
-    with pytest.raises(ValueError, match="no more"):
-        list(work_in_processes(time.sleep, tasks(), 2))
+    assert "no more" in error_of(list, work_in_processes(time.sleep, tasks(), 2), kind=ValueError)
     assert time.monotonic() - started < 30
 
 
@@ -94,8 +93,7 @@ def test_ctrl_c_ends_all_processes_without_a_word_from_them(tmp_path: Path):
     assert process.returncode != 0
     assert said.count("Traceback") == 1  # that of the program itself
     for worker in workers:
-        with pytest.raises(ProcessLookupError):
-            os.kill(worker, 0)
+        error_of(os.kill, worker, 0, kind=ProcessLookupError)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")

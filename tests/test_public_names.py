@@ -12,7 +12,7 @@ from helpers import ROOT, loaded_by
 
 import elmokit
 
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "runs").glob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "runs").glob("*.md")]
 MODULES = list((ROOT / "elmokit").rglob("*.py"))
 IMPORT = re.compile(r"(?:from|import) elmokit(?:\.([a-z_.]+))?(?: import (.*))?")
 

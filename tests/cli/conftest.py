@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import io
+import json
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from helpers import SLOWLY, Elmo, Fails, Prints
 from small_models import write_language_model
+from static.small_vectors import small_vectors
 
 from elmokit.cli import main
 
@@ -33,7 +41,69 @@ def elmo(monkeypatch, capsys):
 
 
 @pytest.fixture
-def fails(elmo: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+def prints(elmo: Elmo) -> Prints:
+    """Run a command that must succeed; give its standard output."""
+
+    def run(*arguments: str) -> str:
+        code, out, err = elmo(*arguments)
+        assert code == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def prints_only(elmo: Elmo) -> Prints:
+    """The same of a command that must say nothing on standard error."""
+
+    def run(*arguments: str) -> str:
+        code, out, err = elmo(*arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return run
+
+
+class Typing(io.RawIOBase):
+    """Standard input whose last line comes when the first has been answered."""
+
+    def __init__(self, first: bytes, last: bytes) -> None:
+        self.lines, self.answers = [first * 100, last], io.BytesIO()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if len(self.lines) == 1:  # waits where another thread computes, which a busy one may be
+            end = time.monotonic() + SLOWLY
+            while b"\n" not in self.answers.getvalue():
+                assert threading.current_thread() is not threading.main_thread()
+                assert time.monotonic() < end
+                time.sleep(0.01)
+        line = self.lines.pop(0) if self.lines else b""
+        buffer[: len(line)] = line
+        return len(line)
+
+
+@pytest.fixture
+def answers_at_once(elmo: Elmo, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """The answers, as JSON, of a command to a line that comes 100 times, and to a last one."""
+
+    def run(first: str, last: str, *arguments: str) -> list[Any]:
+        typing = Typing(f"{first}\n".encode(), f"{last}\n".encode())
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(typing)))
+            # What is not flushed is not seen yet.
+            patch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(typing.answers)))
+            assert elmo(*arguments)[0] == 0
+            sys.stdout.flush()
+        return [json.loads(line) for line in typing.answers.getvalue().splitlines()]
+
+    return run
+
+
+@pytest.fixture
+def fails(elmo: Elmo) -> Fails:
     """Run a command that must fail as a user can fix; give its one line."""
 
     def run(*arguments: str) -> str:
@@ -50,3 +120,10 @@ def fails(elmo: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
 def model(tmp_path: Path) -> str:
     """The folder of a small model with a softmax."""
     return write_language_model(tmp_path / "model")
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    """A file of static vectors."""
+    small_vectors().save(tmp_path / "glove.txt")
+    return str(tmp_path / "glove.txt")

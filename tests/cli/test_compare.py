@@ -1,18 +1,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from static.small_vectors import small_vectors
 
 BANKS = ("A river bank.", "The bank lends.")
-
-
-@pytest.fixture
-def vectors(tmp_path: Path) -> str:
-    small_vectors().save(tmp_path / "glove.txt")
-    return str(tmp_path / "glove.txt")
 
 
 def test_static_vectors_are_shown_beside(elmo, model, vectors):
@@ -32,10 +25,9 @@ def test_the_bundled_vectors_are_shown_where_they_are(elmo, model, tmp_path, mon
 
 
 @pytest.mark.parametrize("flags", [[], ["--heat-map"]])
-def test_sentences_without_a_word_give_a_heat_map(elmo, model, flags):
+def test_sentences_without_a_word_give_a_heat_map(prints, model, flags):
     arguments = ["compare", *BANKS, "--model", model, "--static", "none", *flags]
-    code, out, _ = elmo(*arguments)
-    assert code == 0
+    out = prints(*arguments)
     lines = out.splitlines()
     heads = [line for line in lines if line.endswith("cosine x 100")]
     assert heads[1] == "layer 1, cosine x 100"

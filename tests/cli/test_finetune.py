@@ -1,18 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import write_sentences
+from helpers import Elmo, Fails, Prints, write_sentences
 from pretraining.small_runs import sentences, small_run, train
-from small_models import write_small_model
 
 from elmokit.formats.native import read_model
-
-Elmo = Callable[..., tuple[int, str, str]]
-Fails = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +41,9 @@ def test_what_was_gained_is_told(elmo: Elmo, model: str, text: str) -> None:
     assert "step " in err
 
 
-def test_every_flag_reaches_the_library(elmo: Elmo, model: str, text: str) -> None:
+def test_every_flag_reaches_the_library(prints_only: Prints, model: str, text: str) -> None:
     flags = ["--epochs", "2", "--new-words", "1", "--set", "training.rows=4", "--processes", "1"]
-    code, out, err = elmo("finetune", model, text, "-o", "mine", *flags, "--json", "--quiet")
-    assert (code, err) == (0, "")
+    out = prints_only("finetune", model, text, "-o", "mine", *flags, "--json", "--quiet")
     result = json.loads(out)
     targets = sum(len(line.split()) + 1 for line in Path(text).read_text().splitlines())
     assert result["steps"] == -(-2 * targets // (4 * 20))
@@ -79,15 +73,3 @@ def test_force_does_not_remove_the_model_that_is_trained_on(
     (tmp_path / "link").symlink_to(trained.absolute())
     assert "choose another --output" in fails(name, text, "-o", "my-bilm", "--force")
     read_model(trained)
-
-
-def test_a_model_that_cannot_be_trained_on_is_one_line(
-    fails: Fails, text: str, tmp_path: Path
-) -> None:
-    write_small_model(tmp_path / "plain")
-    message = fails("plain", text, "-o", "mine")
-    assert "this model has no softmax" in message
-    write_small_model(tmp_path / "without words", softmax_words=9)
-    message = fails("without words", text, "-o", "mine")
-    assert message.endswith("which; use a model folder of elmo pretrain\n")
-    assert not Path("mine").exists()

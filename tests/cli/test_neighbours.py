@@ -78,20 +78,18 @@ def test_a_query_is_json_on_demand(elmo, index):
         assert one["words"][one["position"]] == "bank"
 
 
-def test_static_neighbours_stand_beside(elmo, folder, index):
+def test_static_neighbours_stand_beside(prints, folder, index):
     vectors = folder / "vectors.txt"
     vectors.write_text("bank 1 0\nmoney 1 0.1\nriver 0 1\n")
     flags = ("--model", str(folder / "model"), "--static", str(vectors), "--top", "1")
-    code, out, _ = elmo("neighbours", "query", str(index), QUESTION, *flags)
-    assert code == 0
+    out = prints("neighbours", "query", str(index), QUESTION, *flags)
     assert out.splitlines()[2:] == ["vectors, in every sentence:", "  1   0.995  money"]
-    code, out, _ = elmo("neighbours", "query", str(index), "*light* of the", *flags)
+    out = prints("neighbours", "query", str(index), "*light* of the", *flags)
     assert "vectors has no vector of 'light'" in out
 
 
-def test_the_american_spelling_is_the_same_command(elmo):
-    code, out, _ = elmo("neighbors", "query", "--help")
-    assert code == 0
+def test_the_american_spelling_is_the_same_command(prints):
+    out = prints("neighbors", "query", "--help")
     assert "INDEX SENTENCE" in out
 
 
@@ -123,13 +121,12 @@ def test_a_question_is_split_as_the_corpus_was(elmo, folder):
     assert json.loads(out)["words"] == ["the", "river", "bank", "."]
 
 
-def test_senses_are_shown_with_examples_and_drawn(elmo, folder, index):
+def test_senses_are_shown_with_examples_and_drawn(prints, folder, index):
     picture = folder / "bank.png"
-    code, out, error = elmo(
+    out = prints(
         "senses", str(index), "bank", "--senses", "2", "--examples", "1",
         "--picture", str(picture),
     )  # fmt: skip
-    assert code == 0, error
     assert out.startswith("bank: ")
     assert out.count("\nsense ") == 2
     assert sum("*bank*" in line for line in out.splitlines()) == 2

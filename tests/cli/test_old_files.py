@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from closeness import assert_agree
+from helpers import Elmo
 
 from elmokit import (
     CachedEmbedder,
@@ -21,8 +21,6 @@ from elmokit import (
 OLD = Path(__file__).parents[1] / "old_files"
 SENTENCES = [line.split() for line in (OLD / "few.txt").read_text().splitlines()]
 MUON = ("--set", "training.optimiser=muon", "--set", "training.reset_state=0.5")
-
-Elmo = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ def predicted(out: str) -> list[str]:
     return [row["word"] for row in json.loads(out)["words"]]
 
 
-def test_the_next_words_are_printed_with_their_odds(elmo, model):
-    code, out, err = elmo("predict", "the cat sat on the", "--model", model, "--top", "3")
-    assert (code, err) == (0, "")
+def test_the_next_words_are_printed_with_their_odds(prints_only, model):
+    out = prints_only("predict", "the cat sat on the", "--model", model, "--top", "3")
     place, *rows = out.splitlines()
     assert place == "the cat sat on the ___"
     expected = LanguageModel.load(model).next_words(["the", "cat", "sat", "on", "the"], 3)
@@ -62,10 +61,9 @@ def test_a_blank_at_the_end_asks_for_the_next_word_unless_the_sentence_is_whole(
     assert whole["words"][0].keys() > {"forward", "backward", "log_prior"}
 
 
-def test_candidates_are_ranked_and_unknown_ones_named(elmo, model):
+def test_candidates_are_ranked_and_unknown_ones_named(elmo, prints, model):
     arguments = ("predict", "the cat sat on the", "--model", model, "--candidates")
-    code, out, _ = elmo(*arguments, "zebra, mat,river")
-    assert code == 0
+    out = prints(*arguments, "zebra, mat,river")
     _, heading, *rows = out.splitlines()
     assert heading.endswith("word  (probability: among all words, not these alone)")
     assert {row.split()[-1] for row in rows[:2]} == {"mat", "river"}

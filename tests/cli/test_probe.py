@@ -36,9 +36,8 @@ def rows_of(out: str) -> dict[str, list[str]]:
     return {first.strip(): [one.strip() for one in rest if one.strip()] for first, *rest in cells}
 
 
-def test_parts_of_speech_have_a_row_for_each_layer(elmo, model, tags):
-    code, out, err = elmo("probe", "pos", *tags, *model, "--quiet")
-    assert (code, err) == (0, "")
+def test_parts_of_speech_have_a_row_for_each_layer(prints_only, model, tags):
+    out = prints_only("probe", "pos", *tags, *model, "--quiet")
     rows = rows_of(out)
     assert list(rows) == ["most frequent tag of the word", *ROWS, "words"]
     assert rows["most frequent tag of the word"] == ["100.0", "100.0"]
@@ -63,19 +62,17 @@ def test_senses_are_printed_as_json_for_programs(elmo, model, senses, tmp_path):
     assert err == f"the picture is in {picture}\n"
 
 
-def test_nearest_occurrences_are_compared_with_chance(elmo, model, tmp_path):
+def test_nearest_occurrences_are_compared_with_chance(prints, model, tmp_path):
     line = "{0}\tDT\t-\t-\nbank\tNN\tbank\tbank%1:{1}:00::\n\n"
     text = "".join(line.format(word, kind) for word, kind in [("a", 14), ("b", 17), ("c", 14)])
     path = write(tmp_path / "a.tsv", text)
-    code, out, _ = elmo("probe", "nearest", "--semcor", str(path), *model)
-    assert code == 0
+    out = prints("probe", "nearest", "--semcor", str(path), *model)
     assert rows_of(out)["chance"] == ["33.3", "33.3"]
 
 
-def test_similarity_is_of_layer_0(elmo, model, tmp_path):
+def test_similarity_is_of_layer_0(prints, model, tmp_path):
     path = write(tmp_path / "EN-toy.txt", "dog cat 7\nking queen 8\ncar banana 1\n")
-    code, out, _ = elmo("probe", "similarity", str(path), *model)
-    assert code == 0
+    out = prints("probe", "similarity", str(path), *model)
     assert out.splitlines()[0].split()[-2:] == ["layer", "0"]
     assert out.splitlines()[1].startswith("EN-toy ")
     assert out.splitlines()[1].endswith("3 pairs")
@@ -87,11 +84,10 @@ def pairs(tmp_path: Path) -> str:
     return str(write(tmp_path / "blimp.jsonl.gz", "".join(lines)))
 
 
-def test_minimal_pairs_have_a_row_for_each_phenomenon(elmo, pairs, tmp_path):
+def test_minimal_pairs_have_a_row_for_each_phenomenon(elmo, prints_only, pairs, tmp_path):
     model, picture = write_language_model(tmp_path / "model"), tmp_path / "a.svg"
     flags = ["--model", model, "--pairs", "2", "--threads", "1"]
-    code, out, err = elmo("probe", "blimp", pairs, *flags, "--quiet")
-    assert (code, err) == (0, "")
+    out = prints_only("probe", "blimp", pairs, *flags, "--quiet")
     assert out.splitlines()[0].split()[-3:] == ["forward", "backward", "sum"]
     rows = rows_of(out)
     assert list(rows) == ["islands", "syntax (field)", "all"]

@@ -4,6 +4,7 @@ import io
 import time
 
 import pytest
+from helpers import error_of
 
 from elmokit.cli import say
 from elmokit.cli.progress import Display, Lines, show_stage
@@ -118,11 +119,9 @@ def test_a_download_that_is_interrupted_says_what_is_kept():
                 shown.fetching(done, 10)
             raise KeyboardInterrupt
 
-    with pytest.raises(StoppedError, match="run again the download continues"):
-        interrupted(5)
+    assert "run again the download continues" in error_of(interrupted, 5, kind=StoppedError)
     for done in (0, 10):  # not begun, and complete
-        with pytest.raises(KeyboardInterrupt):
-            interrupted(done)
+        error_of(interrupted, done, kind=KeyboardInterrupt)
 
 
 @pytest.mark.usefixtures("every_line")

@@ -3,8 +3,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,9 +21,8 @@ def text(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_each_line_has_a_row(elmo, model, text):
-    code, out, err = elmo("score", text, "--model", model)
-    assert (code, err) == (0, "")
+def test_each_line_has_a_row(prints_only, model, text):
+    out = prints_only("score", text, "--model", model)
     header, *rows = out.splitlines()
     assert header.split() == ["line", "total", "forward", "backward", "sentence"]
     scores = LanguageModel.load(model).score([line.split() for line in LINES])
@@ -86,19 +83,10 @@ def test_a_model_without_a_softmax_is_one_line(fails, text, tmp_path):
 
 
 @pytest.mark.parametrize("flags", [[], ["--state", "carry"], ["--split"]])
-def test_the_first_answer_comes_before_the_last_line(model, flags):
-    command = [sys.executable, "-m", "elmokit", "score", "-", "--model", model, "--json", *flags]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("the cat sat\n" * 100)
-        process.stdin.flush()
-        assert json.loads(process.stdout.readline())["line"] == 1
-        process.stdin.write("the last\n")
-        process.stdin.close()
-        assert json.loads(process.stdout.read().splitlines()[-1])["line"] == 101
-    assert process.returncode == 0
+def test_the_first_answer_comes_before_the_last_line(answers_at_once, model, flags):
+    arguments = ["score", "-", "--model", model, "--json", *flags]
+    found = answers_at_once("the cat sat.", "the last", *arguments)
+    assert (found[0]["line"], found[-1]["line"]) == (1, 101)
 
 
 def test_a_table_is_scored_by_its_lines(elmo, model, tmp_path):

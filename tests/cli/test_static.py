@@ -1,18 +1,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers import loaded_by
 from static.small_vectors import random_sentences, small_vectors
-
-
-@pytest.fixture
-def vectors(tmp_path: Path) -> str:
-    small_vectors().save(tmp_path / "glove.txt")
-    return str(tmp_path / "glove.txt")
 
 
 @pytest.fixture
@@ -23,9 +16,8 @@ def text(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("command", ["neighbours", "neighbors"])
-def test_neighbours_are_printed_in_either_spelling(elmo, vectors, command):
-    code, out, _ = elmo("static", command, vectors, "king", "--top", "2")
-    assert code == 0
+def test_neighbours_are_printed_in_either_spelling(elmo, prints, vectors, command):
+    out = prints("static", command, vectors, "king", "--top", "2")
     assert [line.split()[1] for line in out.splitlines()] == ["King", "man"]
     result = json.loads(elmo("static", command, vectors, "king", "--json")[1])
     assert result["word"] == "king"
@@ -84,12 +76,11 @@ def test_pairs_are_shown_as_in_the_picture(elmo):
     }
 
 
-def test_training_writes_vectors_that_the_other_commands_read(elmo, fails, text, tmp_path):
+def test_training_writes_vectors_that_the_other_commands_read(elmo, prints, fails, text, tmp_path):
     pytest.importorskip("gensim", reason="the extra static is not installed")
     output = str(tmp_path / "v.safetensors")
     flags = ["--size", "7", "--epochs", "1", "--threads", "1", "--tokenizer", "whitespace"]
-    code, out, _ = elmo("static", "train", text, "-o", output, *flags)
-    assert code == 0
+    out = prints("static", "train", text, "-o", output, *flags)
     assert (
         out == f"{output}: 30 words, vectors of 7, by skip-gram from 2,000 words in 200 sentences\n"
     )
@@ -135,8 +126,6 @@ def test_without_a_file_the_bundled_vectors_are_asked(elmo, tmp_path, monkeypatc
         ["neighbours", "a", "b", "c"],
         ["similarity", "a"],
         ["similarity", "a", "b", "--set", "c"],
-        ["evaluate", "a"],
-        ["train", "a"],
         ["pairs", "a", "--window", "0"],
         ["neighbourz", "a"],
         ["convert", "a.txt", "a.bin"],
@@ -147,11 +136,6 @@ def test_wrong_usage_ends_with_2(elmo, arguments):
 
 
 def test_looking_at_vectors_imports_neither_torch_nor_gensim(vectors):
-    program = (
-        "import sys\n"
-        "from elmokit.cli import elmo\n"
-        "elmo(['static', 'neighbours', sys.argv[1], 'king'], standalone_mode=False)\n"
-        "sys.exit(bool({'torch', 'gensim', 'scipy'} & set(sys.modules)))\n"
-    )
-    command = [sys.executable, "-c", program, vectors]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    program = "import sys\nfrom elmokit.cli import elmo\n"
+    program += "elmo(['static', 'neighbours', sys.argv[1], 'king'], standalone_mode=False)"
+    assert loaded_by(program, ["torch", "gensim", "scipy"], vectors) == set()

@@ -3,9 +3,7 @@ from __future__ import annotations
 import io
 import json
 import signal
-import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,12 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from closeness import assert_close
+from helpers import Elmo, Fails, Prints, set_flags
 from tasks.small_tasks import FAST, Interrupting, weights, write_bilm, write_examples
 
 from elmokit import TrainedTask
 
-Elmo = Callable[..., tuple[int, str, str]]
-Fails = Callable[..., str]
 QUICK = FAST | {"training.epochs": 2}
 
 
@@ -34,15 +31,8 @@ def command(name: str, folder: Path, **settings: Any) -> list[str]:
     if not bilm.exists():
         write_bilm(bilm)
     files = [str(write_examples(folder, name, part)) for part in ("train", "dev")]
-    changes = {**QUICK, **settings}
-    sets = [text for key, value in changes.items() for text in ("--set", f"{key}={toml(value)}")]
-    return [
-        "task", "train", name, "--train", files[0], "--dev", files[1], "--model", str(bilm), *sets
-    ]  # fmt: skip
-
-
-def toml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    files = ["--train", files[0], "--dev", files[1], "--model", str(bilm)]
+    return ["task", "train", name, *files, *set_flags(QUICK | settings)]
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +64,8 @@ def test_training_tells_how_it_goes_and_what_it_came_to(elmo: Elmo, tmp_path: Pa
     assert "the best so far" not in err  # no entity was found yet
 
 
-def test_a_program_gets_json_and_nothing_else(elmo: Elmo, tmp_path: Path) -> None:
-    code, out, err = elmo(*command("pos", tmp_path), "-o", "mine", "--json", "--quiet")
-    assert (code, err) == (0, "")
+def test_a_program_gets_json_and_nothing_else(prints_only: Prints, tmp_path: Path) -> None:
+    out = prints_only(*command("pos", tmp_path), "-o", "mine", "--json", "--quiet")
     result = json.loads(out)
     assert result["task"] == "pos"
     assert result == json.loads((tmp_path / "mine" / "results.json").read_text())
@@ -146,14 +135,15 @@ def test_phrases_are_trained_on_where_asked(elmo: Elmo, tmp_path: Path) -> None:
     assert phrases["dev"] == sentences["dev"]
 
 
-def test_a_baseline_takes_no_model(elmo: Elmo, tmp_path: Path) -> None:
+def test_a_baseline_takes_no_model(prints: Prints, tmp_path: Path) -> None:
     arguments = [*command("spam", tmp_path, **{"inputs.characters": True}), "--no-elmo"]
-    code, out, _ = elmo(*arguments, "-o", "mine", "--quiet")
-    assert code == 0
+    out = prints(*arguments, "-o", "mine", "--quiet")
     assert "ELMo" not in out
 
 
-def test_files_in_other_words_and_columns_can_be_read(elmo: Elmo, tmp_path: Path) -> None:
+def test_files_in_other_words_and_columns_can_be_read(
+    elmo: Elmo, prints: Prints, tmp_path: Path
+) -> None:
     rows = ["caf\xe9 $$$;spam", "caf\xe9 home;ham"] * 6
     (tmp_path / "mine.txt").write_bytes("\n".join(rows).replace(";", "\t").encode("latin-1"))
     arguments = command("spam", tmp_path)
@@ -161,9 +151,7 @@ def test_files_in_other_words_and_columns_can_be_read(elmo: Elmo, tmp_path: Path
     flags = ["--format", "tsv", "--encoding", "latin-1", "--no-header", "--quiet", "--json"]
     columns = ["--label-column", "2", "--text-column", "1"]
 
-    code, out, _ = elmo(*arguments, *flags, *columns, "-o", "mine")
-
-    assert code == 0
+    out = prints(*arguments, *flags, *columns, "-o", "mine")
     assert json.loads(out)["dev"]["labels"] == ["ham", "spam"]
     _, out, _ = elmo("task", "evaluate", "mine", "mine.txt", "--json")
     assert json.loads(out)["total"] == 12
@@ -173,7 +161,7 @@ def test_files_in_other_words_and_columns_can_be_read(elmo: Elmo, tmp_path: Path
 
 
 def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
-    elmo: Elmo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    elmo: Elmo, prints: Prints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = [*command("spam", tmp_path, **{"network.dropout": 0.3}), "--quiet"]
     elmo(*arguments, "-o", "whole")
@@ -187,9 +175,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_that_is_exact(
     assert err.count("\n") == 1
     assert "everything is saved in cut/checkpoints; to resume, run the same command with" in err
 
-    code, _, _ = elmo(*arguments, "-o", "cut", "--resume")
-
-    assert code == 0
+    prints(*arguments, "-o", "cut", "--resume")
     found, expected = weights(tmp_path / "cut"), weights(tmp_path / "whole")
     assert all(bool((found[name] == expected[name]).all()) for name in expected)
 
@@ -205,23 +191,16 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, fails: Fails, tmp_path: Pat
     ("arguments", "message"),
     [
         (["--no-elmo"], "give a file of static vectors (--static FILE)"),
-        (["--no-elmo", "--finetune-bilm"], "finetune_bilm is true but elmo is 'none'"),
         (["--seed", str(2**63)], "below 9223372036854775808"),
         (["--device", "meta"], "device 'meta' holds no numbers"),
-        (["--set", "files.encoding=5"], "encoding is 5; give its name"),
         (["--model", "nowhere", "--test", "none.csv"], "none.csv: cannot be read"),
-        (["--set", "training.epoch=3"], "unknown setting 'epoch'; did you mean 'epochs'?"),
-        (["--set", "rows"], "'rows' is not a setting; write name=value, as in training.epochs=5"),
         (["-o", "nowhere/mine"], "nowhere/mine: there is no folder nowhere to write it into"),
         (["--set", "kind=pair"], "kind cannot be set"),
         (["--set", "epochs=3"], "unknown setting 'epochs'; did you mean 'training.epochs'?"),
         (["-o", "spam.train.csv"], "spam.train.csv: is a file; give the name of a folder"),
         (["--set", "name=sst"], "name cannot be set: the task's name, here 'spam'"),
-        (["--train", "none.csv"], "none.csv: "),
         (["--static", "none.txt"], "none.txt: "),
-        (["--layers", "7"], "layers is 7; use 'mix', 'top', or 0 to 2"),
         (["--resume"], "holds no checkpoint to resume from"),
-        (["--format", "conllu"], "conllu"),
     ],
 )
 def test_what_cannot_work_is_one_line(
@@ -256,10 +235,11 @@ def test_contradicting_flags_and_unknown_tasks_are_wrong_usage(elmo: Elmo, tmp_p
 # Evaluating
 
 
-def test_evaluation_prints_scores_class_by_class(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+def test_evaluation_prints_scores_class_by_class(
+    prints_only: Prints, spam: Path, tmp_path: Path
+) -> None:
     path = str(write_examples(tmp_path, "spam", "dev"))
-    code, out, err = elmo("task", "evaluate", str(spam), path)
-    assert (code, err) == (0, "")
+    out = prints_only("task", "evaluate", str(spam), path)
     assert out.startswith("accuracy ")
     assert "right \\ predicted" in out
 
@@ -275,13 +255,11 @@ def test_a_folder_of_something_else_is_one_line(fails: Fails, tmp_path: Path) ->
 
 
 def test_raw_text_becomes_json_lines_with_probabilities(
-    elmo: Elmo, spam: Path, monkeypatch: pytest.MonkeyPatch
+    prints_only: Prints, spam: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "you $$$ 1000.\n\nwe see MOTHER.\n"
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
-    code, out, err = elmo("task", "predict", str(spam), "-")
-
-    assert (code, err) == (0, "")
+    out = prints_only("task", "predict", str(spam), "-")
     first, second = map(json.loads, out.splitlines())
     assert (first["text"], first["label"]) == ("you $$$ 1000.", "spam")
     assert (second["text"], second["label"]) == ("we see MOTHER.", "ham")
@@ -302,14 +280,14 @@ def test_json_lines_keep_what_else_they_hold_and_go_to_a_file(
     assert {answer["given_label"] for answer in answers} == {"mine"}
 
 
-def test_a_table_is_asked_about_its_text_column(elmo: Elmo, spam: Path, tmp_path: Path) -> None:
+def test_a_table_is_asked_about_its_text_column(
+    prints_only: Prints, spam: Path, tmp_path: Path
+) -> None:
     (tmp_path / "in.csv").write_bytes(
         "id,message\n7,you $$$ \xe9\n8,we see MOTHER\n".encode("latin-1")
     )
     flags = ["--text-column", "message", "--encoding", "latin-1"]
-    code, out, err = elmo("task", "predict", str(spam), "in.csv", *flags)
-
-    assert (code, err) == (0, "")
+    out = prints_only("task", "predict", str(spam), "in.csv", *flags)
     first, second = map(json.loads, out.splitlines())
     assert (first["id"], first["message"], first["label"]) == ("7", "you $$$ \xe9", "spam")
     assert (second["id"], second["label"]) == ("8", "ham")
@@ -317,7 +295,7 @@ def test_a_table_is_asked_about_its_text_column(elmo: Elmo, spam: Path, tmp_path
 
 @pytest.mark.filterwarnings("default::elmokit.errors.ElmoWarning")
 def test_tables_are_asked_about_what_was_trained_on(
-    elmo: Elmo, fails: Fails, tmp_path: Path
+    elmo: Elmo, prints_only: Prints, fails: Fails, tmp_path: Path
 ) -> None:
     rows = ["kind,text,body", *["spam,x,you $$$ 1000", "ham,x,we see MOTHER"] * 12]
     (tmp_path / "mine.txt").write_text("\n".join(rows))
@@ -336,8 +314,7 @@ def test_tables_are_asked_about_what_was_trained_on(
 
     objects = [{"text": "we see MOTHER", "body": "you $$$ 1000"}, {"message": "we see MOTHER"}]
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, objects)))
-    code, out, err = elmo("task", "predict", "mine", "in.jsonl")
-    assert (code, err) == (0, "")
+    out = prints_only("task", "predict", "mine", "in.jsonl")
     assert [json.loads(line)["label"] for line in out.splitlines()] == ["spam", "ham"]
 
     (tmp_path / "trees.txt").write_text("(ham (ham we) (ham see))\n")
@@ -369,19 +346,10 @@ def test_a_bad_line_leaves_no_file(fails: Fails, spam: Path, tmp_path: Path) -> 
     assert "in.jsonl, line 1: word 1, from 0, is blank (''); leave it out" in message
 
 
-def test_a_stream_is_answered_before_its_last_line(spam: Path) -> None:
-    command = [sys.executable, "-m", "elmokit", "task", "predict", str(spam), "-", "--quiet"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("free money\n" * 100)
-        process.stdin.flush()
-        assert json.loads(process.stdout.readline())["text"] == "free money"
-        process.stdin.write("at last\n")
-        process.stdin.close()
-        assert json.loads(process.stdout.read().splitlines()[-1])["text"] == "at last"
-    assert process.returncode == 0
+def test_a_stream_is_answered_before_its_last_line(answers_at_once: Any, spam: Path) -> None:
+    arguments = ["task", "predict", str(spam), "-", "--quiet"]
+    found = answers_at_once("free money", "at last", *arguments)
+    assert (found[0]["text"], found[-1]["text"]) == ("free money", "at last")
 
 
 def test_a_file_of_tagged_words_is_no_text(

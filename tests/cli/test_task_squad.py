@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import Elmo, Fails, Prints, set_flags
 from tasks.small_reading import QUICK, paragraph, train_reader, write_questions, write_squad
 from tasks.small_tasks import write_bilm
 
 from elmokit.tasks.trained import BilmReference
 
-Elmo = Callable[..., tuple[int, str, str]]
-Fails = Callable[..., str]
 TEXT = "we see $$$ at it\nMOTHER was on the go\n"
 
 
@@ -28,10 +26,9 @@ def squad(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(train_reader(folder, {"training.epochs": 12}, bilm=bilm).folder)
 
 
-def test_training_and_evaluating_a_reader(elmo: Elmo, tmp_path: Path) -> None:
+def test_training_and_evaluating_a_reader(elmo: Elmo, prints: Prints, tmp_path: Path) -> None:
     files = [str(write_questions(tmp_path, part)) for part in ("train", "dev", "test")]
-    changes = QUICK | {"training.epochs": 1, "inputs.characters": "false"}
-    sets = [text for name, value in changes.items() for text in ("--set", f"{name}={value}")]
+    sets = set_flags(QUICK | {"training.epochs": 1, "inputs.characters": False})
     train, dev, test = files
 
     code, out, err = elmo(
@@ -43,18 +40,16 @@ def test_training_and_evaluating_a_reader(elmo: Elmo, tmp_path: Path) -> None:
     assert out.startswith("dev: F1 ")
     assert "exact match" in out
     assert "75 examples to train on, 15 for dev, 15 for test\n" in err
-    code, out, _ = elmo("task", "evaluate", "mine", test, "--quiet")
-    assert code == 0
+    out = prints("task", "evaluate", "mine", test, "--quiet")
     assert "exact match  questions" in out
     assert out.splitlines()[-1].split()[-1] == "30"
 
 
-def test_questions_as_arguments_about_a_text_file(elmo: Elmo, squad: str) -> None:
-    code, out, err = elmo(
+def test_questions_as_arguments_about_a_text_file(prints_only: Prints, squad: str) -> None:
+    out = prints_only(
         "task", "predict", squad, "--context", "text.txt", "--question", "HOW MUCH", "--question",
         "who", "--quiet",
     )  # fmt: skip
-    assert (code, err) == (0, "")
     answers = [json.loads(line) for line in out.splitlines()]
     assert [(each["question"], each["answer"]) for each in answers] == [
         ("HOW MUCH", "$$$"),
@@ -65,7 +60,7 @@ def test_questions_as_arguments_about_a_text_file(elmo: Elmo, squad: str) -> Non
         assert TEXT[each["start"] : each["end"]] == each["answer"]
 
 
-def test_questions_of_files_are_answered_alike(elmo: Elmo, squad: str, tmp_path: Path) -> None:
+def test_questions_of_files_are_answered_alike(prints: Prints, squad: str, tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text("HOW MUCH\n\nwho\n")
     objects = [
         {"question": "HOW MUCH", "context": TEXT, "n": 1},
@@ -79,8 +74,7 @@ def test_questions_of_files_are_answered_alike(elmo: Elmo, squad: str, tmp_path:
     found = {}
     for name in ("q.txt", "q.jsonl", "q.csv", "tabs.txt"):
         context = ["--context", "text.txt"] if name in ("q.txt", "q.csv") else []
-        code, out, err = elmo("task", "predict", squad, name, *context, "--quiet")
-        assert code == 0, err
+        out = prints("task", "predict", squad, name, *context, "--quiet")
         found[name] = [json.loads(line) for line in out.splitlines()]
 
     for answers in found.values():
@@ -128,14 +122,13 @@ def test_what_is_asked_about_is_never_replaced(fails: Fails, squad: str, tmp_pat
 
 
 def test_the_questions_of_squad_are_answered_by_their_ids(
-    elmo: Elmo, fails: Fails, squad: str, tmp_path: Path
+    prints: Prints, fails: Fails, squad: str, tmp_path: Path
 ) -> None:
     unanswered = paragraph(TEXT, ("HOW MUCH", "$$$"), ("who", "MOTHER"), name="x")
     for question in unanswered["qas"]:
         del question["answers"]
     write_squad(tmp_path / "ask.json", unanswered)
-    code, out, err = elmo("task", "predict", squad, "ask.json", "--quiet")
-    assert code == 0, err
+    out = prints("task", "predict", squad, "ask.json", "--quiet")
     answers = [json.loads(line) for line in out.splitlines()]
     assert {each["id"]: each["answer"] for each in answers} == {"x1": "$$$", "x2": "MOTHER"}
     (tmp_path / "broken.json").write_text('{"data":\n [}')

@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import Elmo, Fails, Prints
 from tasks.small_srl import train_srl, write_roles
 from tasks.small_tasks import train, write_bilm
 
 from elmokit.tasks.trained import BilmReference
-
-Elmo = Callable[..., tuple[int, str, str]]
-Fails = Callable[..., str]
 
 
 class Folders:
@@ -31,9 +28,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return Folders(tmp_path_factory.mktemp("trained"))
 
 
-def answer(elmo: Elmo, *arguments: str) -> Any:
-    code, out, err = elmo("task", "predict", *arguments, "--quiet")
-    assert (code, err) == (0, "")
+def answer(prints_only: Prints, *arguments: str) -> Any:
+    out = prints_only("task", "predict", *arguments, "--quiet")
     [line] = out.splitlines()
     return json.loads(line)
 
@@ -46,48 +42,48 @@ def text(tmp_path: Path) -> str:
 
 
 def test_predicates_are_found_and_their_arguments_printed(
-    elmo: Elmo, folders: Folders, text: str
+    prints_only: Prints, folders: Folders, text: str
 ) -> None:
-    found = answer(elmo, folders.roles, text)
+    found = answer(prints_only, folders.roles, text)
     assert found["text"] == "We 777 MOTHER. the dog runs"
     first = found["predicates"][0]
     assert (first["text"], first["start"], first["end"]) == ("777", 3, 6)
     assert {"role", "text", "start", "end", "probability"} <= set(first["arguments"][0])
 
 
-def test_predicates_are_those_words_that_are_named(elmo: Elmo, folders: Folders, text: str) -> None:
-    found = answer(elmo, folders.roles, text, "--predicates", "Runs, mother")
+def test_predicates_are_those_words_that_are_named(
+    prints_only: Prints, folders: Folders, text: str
+) -> None:
+    found = answer(prints_only, folders.roles, text, "--predicates", "Runs, mother")
     assert [each["text"] for each in found["predicates"]] == ["MOTHER", "runs"]
 
 
 def test_predicates_are_what_a_tagger_takes_for_verbs(
-    elmo: Elmo, folders: Folders, text: str
+    prints_only: Prints, folders: Folders, text: str
 ) -> None:
-    found = answer(elmo, folders.roles, text, "--tagger", folders.tagger)
+    found = answer(prints_only, folders.roles, text, "--tagger", folders.tagger)
     assert "runs" in [each["text"] for each in found["predicates"]]
     assert {each["probability"] for each in found["predicates"]} == {None}
 
 
 def test_predicates_that_a_line_names_count_more_than_those_of_a_tagger(
-    elmo: Elmo, folders: Folders, tmp_path: Path
+    prints_only: Prints, folders: Folders, tmp_path: Path
 ) -> None:
     path = tmp_path / "lines.jsonl"
     line = json.dumps({"words": ["the", "dog", "runs"], "predicates": [0], "id": 7})
     path.write_text(line, encoding="utf-8")
-    found = answer(elmo, folders.roles, str(path), "--tagger", folders.tagger)
+    found = answer(prints_only, folders.roles, str(path), "--tagger", folders.tagger)
     assert [each["word"] for each in found["predicates"]] == [0]
     assert (found["given_predicates"], found["id"]) == ([0], 7)
 
 
-def test_answers_can_be_read_as_text(elmo: Elmo, folders: Folders, text: str) -> None:
-    code, out, _ = elmo("task", "predict", folders.roles, text, "--as", "text", "--quiet")
-    assert code == 0
+def test_answers_can_be_read_as_text(prints: Prints, folders: Folders, text: str) -> None:
+    out = prints("task", "predict", folders.roles, text, "--as", "text", "--quiet")
     assert "[V 777]" in out.splitlines()[0]
 
 
-def test_a_trained_task_is_evaluated(elmo: Elmo, folders: Folders) -> None:
-    code, out, _ = elmo("task", "evaluate", folders.roles, folders.test, "--quiet")
-    assert code == 0
+def test_a_trained_task_is_evaluated(prints: Prints, folders: Folders) -> None:
+    out = prints("task", "evaluate", folders.roles, folders.test, "--quiet")
     assert "predicates found with F1" in out.splitlines()[0]
 
 

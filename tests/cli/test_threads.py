@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import click
 import pytest
+from helpers import run_python
 
 from elmokit.cli import elmo as all_commands
 from elmokit.system import WAITING, WAITING_CHOSEN
@@ -52,11 +51,4 @@ except SystemExit:
 def test_threads_wait_briefly_but_for_those_that_train(command, expected, tmp_path):
     environment = {name: text for name, text in os.environ.items() if name not in WAITING_CHOSEN}
     arguments = [command, str(tmp_path / "missing"), "--threads", "1"]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == expected
+    assert run_python(PROGRAM, *arguments, environment=environment).split() == expected

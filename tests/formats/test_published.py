@@ -7,6 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from helpers import error_of
 
 from elmokit.errors import CutShortError, FetchError, FormatError, InputError
 from elmokit.formats import find as published
@@ -140,8 +141,7 @@ def test_cut_connection_is_not_begun_anew_at_the_second_address(
         raise CutShortError("run again")
 
     monkeypatch.setattr(published, "local_path", cut)
-    with pytest.raises(CutShortError, match="run again"):
-        download("medium")
+    assert "run again" in error_of(download, "medium", kind=CutShortError)
 
     assert len(tried) == 1
 
@@ -149,10 +149,7 @@ def test_cut_connection_is_not_begun_anew_at_the_second_address(
 def test_offline_download_is_one_line_that_names_both_files() -> None:
     model = find_published("medium")
 
-    with pytest.raises(FetchError) as error:
-        download("medium")
-
-    message = str(error.value)
+    message = error_of(download, "medium", kind=FetchError)
     for address in (model.urls(OPTIONS)[0], model.urls(WEIGHTS)[0]):
         assert address in message
         assert str(cache_path(address)) in message
@@ -173,7 +170,4 @@ def test_only_the_missing_file_is_named_when_weights_are_there() -> None:
     cache_path(model.urls(WEIGHTS)[0]).parent.mkdir()
     cache_path(model.urls(WEIGHTS)[0]).touch()
 
-    with pytest.raises(FetchError) as error:
-        download("medium")
-
-    assert model.urls(WEIGHTS)[0] not in str(error.value)
+    assert model.urls(WEIGHTS)[0] not in error_of(download, "medium", kind=FetchError)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import files_in, write
+from helpers import error_of, files_in, write
 
 from elmokit.errors import FormatError, InputError
 from elmokit.io import files
@@ -57,8 +57,7 @@ def test_exception_leaves_the_old_file_and_no_other(
             temporary.write_bytes(b"half")
             raise kind
 
-    with pytest.raises(kind):
-        write_half()
+    error_of(write_half, kind=kind)
 
     assert target.read_bytes() == b"old"
     assert names(tmp_path) == ["vectors.h5"]
@@ -201,8 +200,7 @@ def test_exception_leaves_the_old_folder_and_no_other(tmp_path: Path, model: Pat
             (temporary / "new.txt").touch()
             raise Stop
 
-    with pytest.raises(Stop):
-        write_half()
+    error_of(write_half, kind=Stop)
 
     assert files_in(tmp_path) == {"model/old.txt": b""}
 
@@ -270,8 +268,7 @@ def test_full_disk_while_filling_a_folder_names_the_folder(tmp_path: Path) -> No
 def test_sum_is_the_sha256_of_the_contents(tmp_path: Path) -> None:
     path = write(tmp_path / "file", b"abc")
     assert sha256_of(path) == hashlib.sha256(b"abc").hexdigest()
-    with pytest.raises(DiskError, match="cannot be read"):
-        sha256_of(tmp_path / "nothing")
+    assert "cannot be read" in error_of(sha256_of, tmp_path / "nothing", kind=DiskError)
 
 
 def test_threads_pass_a_lock_one_at_a_time(tmp_path: Path) -> None:
@@ -337,7 +334,6 @@ def test_a_folder_that_cannot_be_written_to_is_not_said_to_be_locked(tmp_path: P
         (b'{"a":\n {', "line 2: is not valid JSON"),
         (b"[1]", "holds a JSON list; it must hold an object"),
         (b"\xff\xfe", "is not UTF-8 text"),
-        (b"[" * 100_000, "is not valid JSON"),
         (b'{"version": ' + b"1" * 5000 + b"}", "is not valid JSON"),
     ],
 )

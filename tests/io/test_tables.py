@@ -171,26 +171,21 @@ def test_bad_csv_is_named_by_the_line_on_which_its_row_starts(tmp_path, row, why
     ("line", "said"),
     [
         ("[1]", "holds a list; each line must hold a JSON object"),
-        ('"a"', "holds a text; each line must hold a JSON object"),
         ("null", "holds null; each line must hold a JSON object"),
         (
             "{'text': 1}",
             "is not JSON (Expecting property name enclosed in double quotes at charact",
         ),
-        ('{"text": "a"', "is not JSON ("),
         ("plain text", "is not JSON (Expecting value at character 1); each line must hold an obje"),
         ("[" * 100_000, "is not JSON ("),
         (f'{{"text": {"9" * 5000}}}', "is not JSON (Exceeds the limit"),
         ('{"text": NaN}', "column 'text' holds nan; it must hold a text or a list of words"),
         ('{"text": 5}', "column 'text' holds 5; it must hold a text or a list of words"),
-        ('{"text": true}', "column 'text' holds True; it must"),
         ('{"text": {"a": 1}}', "column 'text' holds an object; it must"),
         ('{"text": ["a", "b c"]}', "column 'text' has 'b c' in its list of words; a word is a te"),
         ('{"text": ["a\\u00a0b"]}', "column 'text' has 'a\\xa0b' in its list of words"),
         ('{"text": ["", "a"]}', "column 'text' has '' in its list of words"),
         ('{"text": ["a", null]}', "column 'text' has null in its list of words"),
-        ('{"text": ["a", 3]}', "column 'text' has 3 in its list of words"),
-        ('{"text": [["a"]]}', "column 'text' has a list in its list of words"),
     ],
 )
 def test_json_line_that_cannot_be_used_is_named(tmp_path, line, said):

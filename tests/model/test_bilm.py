@@ -1,7 +1,6 @@
 import pytest
 import torch
 from closeness import TOLERANCE, assert_agree, assert_close
-from helpers import loaded_by
 from small_models import small_bilm, small_config
 
 from elmokit import BiLM, batch_to_ids
@@ -145,8 +144,3 @@ def test_fast_is_near_exact_and_does_not_depend_on_batch_mates(monkeypatch, way)
     assert near.min() > 0.99
     assert not torch.equal(fast.vectors, exact.vectors)
     assert_agree(fast.vectors[:, 1, :4], alone.vectors[:, 0])
-
-
-def test_a_model_from_weights_does_not_import_the_compiler():
-    program = "from elmokit import Embedder; Embedder.load()"
-    assert loaded_by(program, ["torch._dynamo"]) == set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import random
@@ -15,7 +14,7 @@ from typing import Any
 
 import torch
 from closeness import assert_close
-from helpers import SLOWLY, assert_same_bits, write, write_sentences
+from helpers import SLOWLY, assert_same_bits, set_flags, write, write_sentences
 
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.checkpoints import Checkpoint, Checkpoints
@@ -92,8 +91,7 @@ def write_run(folder: Path, settings: Settings | None = None) -> list[str]:
     run.write_text(RUN, encoding="utf-8")
     files = {"corpus.train": [str(text)], "output": str(folder / "run")}
     given = files | dict(settings or {})
-    flags = [f"--set={name}={json.dumps(value)}" for name, value in given.items()]
-    return ["pretrain", str(run), "--processes=1", *flags]
+    return ["pretrain", str(run), "--processes=1", *set_flags(given)]
 
 
 def small_run(folder: Path, settings: Settings | None = None) -> PretrainConfig:

@@ -132,13 +132,7 @@ def test_what_may_change_when_resuming_are_settings(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("steps = 5", "stesp = 5", "training: unknown setting 'stesp'; did you mean 'steps'?"),
-        ("valid", "vaild", "corpus: unknown setting 'vaild'; did you mean 'valid'?"),
-        ("every", "evry", "logging: unknown setting 'evry'; did you mean 'every'?"),
-        ("cell_size", "cell_sise", "model: unknown setting 'cell_sise'; did you mean 'cell_size'?"),
         ("output", "outptu", "unknown setting 'outptu'; did you mean 'output'?"),
-        ("[training]", "[traning]", "unknown setting 'traning'; did you mean 'training'?"),
-        ("[corpus]", "[korpus]", "unknown setting 'korpus'; did you mean 'corpus'?"),
-        ("[model]", "[modell]", "unknown setting 'modell'; did you mean 'model'?"),
         ("filters", "filter", "unknown setting 'filter'; did you mean 'filters'?"),
     ],
 )
@@ -152,16 +146,9 @@ def test_typo_names_the_nearest_key_with_file_and_table(
     ("name", "value", "message"),
     [
         ("corpus.train", [5], "corpus: train is [5]; give a list of files, folders or patterns"),
-        ("corpus.tokenizer", "spacy", "corpus: tokenizer is 'spacy'; use one of 'default', "),
-        ("corpus.one_sentence_per_line", "yes", "corpus: one_sentence_per_line is 'yes'; use true"),
         ("training.accumulate", 3, "training: accumulate is 3; it must divide 128 rows"),
-        ("training.mode", "row", "training: mode is 'row'; use one of 'stream', 'sentence'"),
         ("training.steps", None, "training: give one of epochs and steps: how long to train"),
-        ("training.epochs", 0, "training: epochs is 0; it must be a number above 0"),
-        ("training.learning_rate", float("nan"), "training: learning_rate is nan; it must be"),
         ("training.betas", [0.9, 1], "training: betas is [0.9, 1]; give two numbers of at least 0"),
-        ("logging.every", 0, "logging: every is 0; it must be a whole number of at least 1"),
-        ("model.cell_size", 0, "model: cell_size is 0; it must be a whole number of at least 1"),
         ("model.cell_size", None, "model: settings are incomplete: missing cell_size"),
         (
             "model",
@@ -170,7 +157,6 @@ def test_typo_names_the_nearest_key_with_file_and_table(
             "give the table [model]",
         ),
         ("model.encoder", "characters", "model: encoder is 'characters'; it must be a table"),
-        ("model.softmax_cutoffs", [9, 3], "model: softmax_cutoffs is [9, 3]; each must be larger"),
         ("model", 3, "model is 3; it must be a table of settings"),
         ("training", [1], "training is [1]; it must be a table of settings: [training]"),
         ("output", 3, "output is 3; give the name of a folder"),
@@ -208,9 +194,7 @@ def test_file_that_is_not_toml_is_refused(tmp_path: Path, contents: bytes) -> No
         ("training.rows=64", ("training.rows", 64)),
         (" training.rows = 64 ", ("training.rows", 64)),
         ("training.learning_rate=1e-3", ("training.learning_rate", 0.001)),
-        ("training.unigram_bias=true", ("training.unigram_bias", True)),
         ("training.schedule=cosine", ("training.schedule", "cosine")),
-        ('training.schedule="cosine"', ("training.schedule", "cosine")),
         ("model.softmax_cutoffs=[10, 20]", ("model.softmax_cutoffs", [10, 20])),
         ("corpus.train=text/a b.txt", ("corpus.train", "text/a b.txt")),
         ("output=a=b", ("output", "a=b")),
@@ -224,8 +208,6 @@ def test_setting_is_read_as_toml_or_else_as_text(text: str, expected: tuple[str,
 
 @pytest.mark.parametrize("text", ["training.rows", "", "=5", "  = 5"])
 def test_what_is_no_setting_is_refused_with_the_right_form(text: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse_setting(text)
-    assert str(caught.value) == (
+    assert error_of(parse_setting, text, kind=InputError) == (
         f"{text!r} is not a setting; write name=value, as in training.rows=64"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from closeness import assert_close
+from helpers import error_of
 from oracle import Oracle, StackState, run_stack
 from oracle import character_ids as oracle_character_ids
 from random_models import random_options, random_weights, write_files
@@ -422,9 +423,7 @@ def test_bfloat16_products_are_those_of_lstms_and_softmax_where_they_are_faster(
 def test_model_that_cannot_be_trained_so_is_refused(
     make: Callable[[], BiLM], samples: int | None, message: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
-        Objective(make(), training(samples=samples))
-    assert str(caught.value) == message
+    assert error_of(Objective, make(), training(samples=samples), kind=InputError) == message
 
 
 def test_word_input_model_is_trained_on_the_rows_it_reads() -> None:

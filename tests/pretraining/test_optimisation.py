@@ -66,7 +66,6 @@ def weights_of(model: nn.Module) -> list[np.ndarray]:
     ("changes", "rates"),
     [
         ({}, {0: 0.2, 7: 0.2, 100: 0.2}),
-        ({"warmup_steps": 4}, {0: 0.05, 1: 0.1, 3: 0.2, 4: 0.2, 14: 0.2}),
         ({"schedule": "linear"}, {0: 0.2, 7: 0.1, 14: 0.0, 15: 0.0}),
         (
             {"schedule": "linear", "warmup_steps": 4, "final_rate": 0.1},

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import SLOWLY, Heard, files_in, write
+from helpers import SLOWLY, Heard, error_of, files_in, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,8 +84,7 @@ def test_prepared_corpus_is_the_sentences_of_the_files_in_order(
         monkeypatch.setattr(preparation, "LEAST_BLOCK_BYTES", 1)
         monkeypatch.setattr(preparation, "BYTES_AT_ONCE", 1)
         if not expected:
-            with pytest.raises(InputError, match="no words"):
-                prepare(files, folder / "cache")
+            assert "no words" in error_of(prepare, files, folder / "cache", kind=InputError)
             return
         corpus = prepare(files, folder / "cache")
     assert sentences_in(corpus) == expected
@@ -210,9 +209,9 @@ def test_text_without_words_is_refused_and_leaves_no_corpus(tmp_path):
 def test_text_that_is_not_utf_8_is_named_from_any_process(tmp_path, processes):
     path = tmp_path / "a.txt"
     path.write_bytes(b"good line of text\n" * 5 + b"caf\xe9\n")
-    with pytest.raises(FormatError) as caught:
-        prepare([path], tmp_path / "cache", processes=processes)
-    assert str(caught.value).startswith(f"{path}, line 6: is not UTF-8")
+    settings = {"processes": processes, "after": f"{path}, line 6: is not UTF-8"}
+    said = error_of(prepare, [path], tmp_path / "cache", kind=FormatError, **settings)
+    assert "--set corpus.errors=replace" in said
     corpus = prepare([path], tmp_path / "cache", errors="replace")
     assert sentences_in(corpus)[-1] == ["caf\ufffd"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import SLOWLY, write_sentences
+from helpers import SLOWLY, error_of, write_sentences
 from pretraining.small_runs import (
     assert_same_run,
     end,
@@ -45,9 +45,12 @@ RUNS: dict[str, dict[str, Any]] = {
         "training.schedule": "cosine",
         "training.warmup_steps": 4,
     },
-    "Adagrad": STREAM,
-    "Muon": STREAM | {"training.optimiser": "muon", "training.learning_rate": 0.01},
-    "some sentences from zeros": STREAM | {"training.reset_state": 0.4},
+    "Muon, some sentences from zeros": STREAM
+    | {
+        "training.reset_state": 0.4,
+        "training.optimiser": "muon",
+        "training.learning_rate": 0.01,
+    },
     "sentences": STREAM | {"training.mode": "sentence"},
     "in two parts": STREAM | {"training.accumulate": 2},
 }
@@ -192,10 +195,9 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_last_checkpoint(
         return losses * math.nan if step == 7 else losses, after
 
     monkeypatch.setattr(Objective, "forward", fails)
-    with pytest.raises(DivergedError) as error:
-        train(small_run(tmp_path, often(tmp_path, {})))
-
-    assert "not a number at step 8; the last checkpoint, step 6, is complete" in str(error.value)
+    assert "not a number at step 8; the last checkpoint, step 6, is complete" in error_of(
+        train, small_run(tmp_path, often(tmp_path, {})), kind=DivergedError
+    )
     assert not (tmp_path / "run" / "model").exists()
     monkeypatch.undo()
     train(small_run(tmp_path, often(tmp_path, {})), resume=True)
@@ -235,7 +237,6 @@ def test_a_full_disk_is_one_line_and_takes_no_checkpoint_away(
     ("change", "message"),
     [
         ({"training.rows": 4}, "training.rows was 8, is 4"),
-        ({"training.dropout": 0.5}, "training.dropout was 0.0, is 0.5"),
         ({"model.cell_size": 16}, "model.cell_size was 12, is 16"),
         ({"corpus.min_count": 2}, "corpus.min_count was 1, is 2"),
     ],
@@ -244,9 +245,9 @@ def test_another_setting_is_named_with_both_values(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     train(small_run(tmp_path, {"training.steps": 1}))
-    with pytest.raises(ConfigError) as error:
-        train(small_run(tmp_path, {"training.steps": 2} | change), resume=True)
-    assert message in str(error.value)
+    assert message in error_of(
+        train, small_run(tmp_path, {"training.steps": 2} | change), resume=True, kind=ConfigError
+    )
     assert newest(tmp_path / "run").step == 1
 
 
@@ -271,18 +272,6 @@ def test_how_long_and_how_often_may_be_different(tmp_path: Path) -> None:
     other = {"training.steps": None, "training.epochs": 1.0, "logging.keep": 1}
     assert train(small_run(tmp_path, other), resume=True).steps > 1
     assert len(saved_steps(tmp_path / "run")) == 1
-
-
-def test_a_folder_that_holds_a_run_is_resumed_or_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no checkpoint to resume from") as error:
-        train(small_run(tmp_path), resume=True)
-    str(error.value)
-    assert not (tmp_path / "run").exists()
-    train(small_run(tmp_path, {"training.steps": 1}))
-    with pytest.raises(InputError, match="already holds a run; continue with --resume") as error:
-        train(small_run(tmp_path, {"training.steps": 2}))
-    str(error.value)
-    assert newest(tmp_path / "run").step == 1
 
 
 def test_resuming_leaves_the_random_numbers_of_its_caller_alone(tmp_path: Path) -> None:

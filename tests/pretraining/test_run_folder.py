@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import write, write_sentences
+from helpers import error_of, write, write_sentences
 from pretraining.small_runs import measured, newest, sentences, small_run, train
 
 from elmokit.errors import DivergedError, ElmoWarning, InputError
@@ -31,8 +31,7 @@ def held_out(folder: Path, seed: int = 5) -> dict[str, object]:
 def test_a_model_is_not_overwritten_though_its_checkpoints_are_gone(tmp_path: Path) -> None:
     train(small_run(tmp_path))
     rmtree(tmp_path / "run" / "checkpoints")
-    with pytest.raises(InputError, match="already holds a run"):
-        train(small_run(tmp_path))
+    assert "already holds a run" in error_of(train, small_run(tmp_path), kind=InputError)
     assert measured(tmp_path / "run")
 
 
@@ -53,8 +52,7 @@ def test_a_run_is_replaced_by_force_and_other_files_stay(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["model/mine.txt", "checkpoints"])
 def test_force_removes_nothing_that_is_not_of_a_run(name: str, tmp_path: Path) -> None:
     mine = write(tmp_path / "run" / name, "mine")
-    with pytest.raises(InputError, match="not of a run"):
-        train(small_run(tmp_path), force=True)
+    assert "not of a run" in error_of(train, small_run(tmp_path), force=True, kind=InputError)
     assert mine.read_text() == "mine"
 
 
@@ -62,8 +60,7 @@ def test_force_removes_nothing_that_is_not_of_a_run(name: str, tmp_path: Path) -
 def test_checkpoints_of_a_task_are_not_removed(force: bool, tmp_path: Path) -> None:
     values = {"progress": {"epoch": 1}, "settings": {"kind": "text", "training": {"epochs": 5}}}
     Checkpoints(tmp_path / "run" / "checkpoints").save(Checkpoint(3, {"w": torch.ones(2)}, values))
-    with pytest.raises(InputError, match="not of a run"):
-        train(small_run(tmp_path), force=force)
+    assert "not of a run" in error_of(train, small_run(tmp_path), force=force, kind=InputError)
     assert newest(tmp_path / "run").values == values
 
 

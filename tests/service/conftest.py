@@ -64,6 +64,20 @@ def post(converse) -> Callable[..., httpx.Response]:
     return send
 
 
+@pytest.fixture
+def refusal(post) -> Callable[..., str]:
+    """Send one body that is refused; gives the one line that the response says."""
+
+    def send(path: str, body: Any, status: int = 400, **settings: Any) -> str:
+        response = post(path, body, **settings)
+        assert response.status_code == status, response.text
+        message = response.json()["error"]["message"]
+        assert "\n" not in message
+        return message
+
+    return send
+
+
 @pytest.fixture(scope="session")
 def address(model: ServedModel) -> Iterator[str]:
     """A server that many tests share."""

@@ -42,16 +42,11 @@ def test_a_sample_is_repeated_by_its_seed(post, model):
         ({"text": "a", "candidates": ["b"], "sample": 2}, "send one of them"),
         ({"text": "a ___ b", "sample": 2}, "leave out the ___"),
         ({"text": "a", "top": 0}, "top: Input should be greater than or equal to 1"),
-        ({"text": "a", "sample": 10**6}, "sample: "),
-        ({"text": 1}, "text: "),
-        ({"text": "a", "previous": 1}, "previous: "),
         ({}, "text: Field required"),
     ],
 )
-def test_what_cannot_be_predicted_is_said_in_a_line(post, body, message):
-    response = post("/predict", body)
-    assert response.status_code == 400
-    assert message in response.json()["error"]["message"]
+def test_what_cannot_be_predicted_is_said_in_a_line(refusal, body, message):
+    assert message in refusal("/predict", body)
 
 
 def test_scores_are_the_librarys(post, model):
@@ -70,7 +65,7 @@ def test_unusual_words_are_scored_without_a_word_about_them(post, recwarn):
     assert not recwarn.list
 
 
-def test_a_model_without_words_says_so(post):
+def test_a_model_without_words_says_so(post, refusal):
     bilm = small_bilm()
     bare = ServedModel.of(SavedModel(bilm.config, bilm.state_dict(), tokenizer="default"), "bare")
     for path, body in (("/predict", {"text": "a"}), ("/score", {"texts": ["a"]})):

@@ -140,21 +140,15 @@ def test_batch_mates_change_no_vector(converse, model):
         ({"sentences": [["a"]], "texts": ["a"]}, "texts and sentences are given"),
         ({"sentences": []}, "the list is empty"),
         ({"sentences": ["the cat"]}, "sentences.0: Input should be a valid list"),
-        ({"sentences": [["a", 1]]}, "sentences.0.1: "),
         ({"sentences": [["a"]], "layer": 1}, "layer: Extra inputs are not permitted"),
         ({"sentences": [["a"]], "pool": "sum"}, "pool: Input should be 'none', 'mean' or 'max'"),
-        ({"sentences": [["a"]], "mix": 1}, "mix: "),
         ({"sentences": [["a"]], "mix": {"weights": [1]}}, "1 mix weights were given for 3"),
         ({"sentences": [["a"]], "layers": 1, "mix": {"weights": [1, 1, 1]}}, "send one of them"),
         ({"sentences": [["a"]], "mix": {"weights": ["1"] * 3}}, "mix.weights.0: "),
     ],
 )
-def test_what_cannot_be_embedded_is_said_in_a_line(post, body, message):
-    response = post("/embed", body)
-    assert response.status_code == 400
-    error = response.json()["error"]
-    assert message in error["message"]
-    assert "\n" not in error["message"]
+def test_what_cannot_be_embedded_is_said_in_a_line(refusal, body, message):
+    assert message in refusal("/embed", body)
 
 
 @pytest.mark.parametrize("layers", [3, -1, "best", 1.0, True, None, [0], {}])
@@ -215,7 +209,6 @@ def test_compare_shows_static_vectors_first_and_maps_every_word(post, model):
     ("body", "message"),
     [
         ({"word": "a", "sentences": ["a"]}, "1 sentence; compare a word in 2 to 16"),
-        ({"word": "a", "sentences": ["a b"] * 17}, "compare a word in 2 to 16"),
         ({"sentences": ["a", "a"]}, "either the word"),
         ({"word": "bank", "sentences": ["bank", "no such"]}, "is not a word of sentence 2"),
         ({"sentences": ["a", "a"], "positions": [0]}, "one position for each"),
@@ -225,27 +218,21 @@ def test_compare_shows_static_vectors_first_and_maps_every_word(post, model):
         ),
     ],
 )
-def test_what_cannot_be_compared_is_said_in_a_line(post, body, message):
-    response = post("/compare", body)
-    assert response.status_code == 400
-    assert message in response.json()["error"]["message"]
+def test_what_cannot_be_compared_is_said_in_a_line(refusal, body, message):
+    assert message in refusal("/compare", body)
 
 
 @pytest.mark.parametrize(
     ("path", "body"),
     [("/neighbours", {"sentence": "a bank", "position": 1}), ("/senses", {"word": "bank"})],
 )
-def test_without_an_index_it_says_how_to_give_one(post, path, body):
-    response = post(path, body)
-    assert response.status_code == 404
-    assert response.json()["error"]["message"] == "no index is loaded; start with --index"
+def test_without_an_index_it_says_how_to_give_one(refusal, path, body):
+    assert refusal(path, body, 404) == "no index is loaded; start with --index"
 
 
-def test_the_word_whose_neighbours_are_wanted_may_be_marked(post, model):
+def test_the_word_whose_neighbours_are_wanted_may_be_marked(post, refusal, model):
     indexed = replace(model, index=SmallIndex())
     response = post("/neighbours", {"text": "A river *bank*.", "top": 1}, model=indexed).json()
     assert (response["words"], response["position"]) == (["A", "river", "bank", "."], 2)
     for body in ({"text": "no mark"}, {"text": "a *b*", "position": 1}, {"sentence": "a"}, {}):
-        refused = post("/neighbours", body, model=indexed)
-        assert refused.status_code == 400
-        assert "stars around" in refused.json()["error"]["message"]
+        assert "stars around" in refusal("/neighbours", body, model=indexed)

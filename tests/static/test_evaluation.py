@@ -159,8 +159,7 @@ def test_signs_between_blanks_sort_the_words(
     "question", ["", "  ", "king man", "king -", "king - + woman", "+", "a +b"]
 )
 def test_what_is_no_question_is_refused(question: str) -> None:
-    with pytest.raises(InputError, match=r"write it as 'king - man \+ woman'"):
-        parse_analogy(question)
+    assert "write it as 'king - man + woman'" in error_of(parse_analogy, question, kind=InputError)
 
 
 def test_judgements_are_read_by_tabs_or_blanks_without_remarks(tmp_path: Path) -> None:
@@ -194,5 +193,4 @@ def test_a_bad_line_is_named(tmp_path: Path, read: Any, line: str, expected: str
 @pytest.mark.parametrize("read", [read_judgements, read_questions])
 def test_a_file_of_nothing_is_refused(tmp_path: Path, read: Any) -> None:
     (tmp_path / "all.txt").write_text("\n")
-    with pytest.raises(FormatError, match=r"all\.txt: has no "):
-        read(tmp_path / "all.txt")
+    assert "all.txt: has no " in error_of(read, tmp_path / "all.txt", kind=FormatError)

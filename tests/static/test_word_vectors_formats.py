@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import write
+from helpers import error_of, write
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -137,7 +137,6 @@ def test_what_the_first_line_says_costs_no_memory(tmp_path: Path, header: bytes)
     ("contents", "problem"),
     [
         (binary()[:-3], "word 3 of 3: the file ends in the middle of it"),
-        (binary()[:-14], "word 3 of 3: the file ends in the middle of it"),
         (binary() + b"more", "word 3 of 3: is not the last"),
         (binary().replace("강".encode(), b"\xff"), "word 2 of 3: .*utf-8"),
         (binary(["the", "", "a"]), "word 2 of 3: has no letters"),
@@ -244,8 +243,7 @@ def test_names_say_the_format() -> None:
     assert [format_of(f"v{end}") for end in (".TXT", ".vec", ".bin", ".safetensors")] == [
         *("text", "text", "binary", "native")
     ]
-    with pytest.raises(InputError, match=r"v\.npy: give a name that ends in one of"):
-        format_of("v.npy")
+    assert "v.npy: give a name that ends in one of" in error_of(format_of, "v.npy", kind=InputError)
 
 
 @pytest.fixture(scope="module")

@@ -51,12 +51,9 @@ def test_settings_take_the_place_of_the_presets_and_leave_it_as_it_was() -> None
         ({"network.hiden": 8}, "network: unknown setting 'hiden'; did you mean 'hidden'"),
         ({"coref.antecedents": 8}, "coref.antecedents is a setting of coreference; spam has none"),
         ({"network.crf": False}, "network.crf is not a setting of 'pooled', the network of spam"),
-        ({"network.window": 10}, "it has name, hidden, dropout, pool"),
         ({"network.name": "biattentive", "network.pool": "max"}, "it has name, hidden, dropout, d"),
         ({"trainig.seed": 8}, "unknown setting 'trainig'; did you mean 'training'"),
         ({"training.epochs": 0}, "training: epochs is 0"),
-        ({"training.fraction": 1.5}, "fraction is 1.5; it must be a number above 0 and at most 1"),
-        ({"inputs.elmo": "both sides"}, "inputs: elmo is 'both sides'"),
         ({"inputs.layers": "bottom"}, "layers is 'bottom'; use 'mix', 'top', or the number"),
         ({"inputs.layers": "top", "inputs.per_direction": True}, "per_direction weighs all layers"),
         ({"inputs.elmo": "none"}, "give a file of static vectors (--static FILE)"),
@@ -68,7 +65,6 @@ def test_settings_take_the_place_of_the_presets_and_leave_it_as_it_was() -> None
         ({"network.name": "tagger"}, "'tagger', which does not learn spam; use 'pooled' or"),
         ({"files.texts": [True]}, "files: text_column is [True]; give the name of a column"),
         ({"files.lable": "kind"}, "files: unknown setting 'lable'; did you mean 'label'"),
-        ({"files.split": True}, "files: unknown setting 'split'"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(settings: dict[str, Any], message: str) -> None:

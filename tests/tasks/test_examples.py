@@ -175,7 +175,6 @@ def test_phrases_are_trained_on_and_sentences_scored(tmp_path: Path) -> None:
         ("spam", "a.csv", b"label,text\nham,a\nham,b\n", "there is only the label 'ham'"),
         ("spam", "a.csv", "label,text\nham,caf\xe9\n".encode("latin-1"), "line 2: is not UTF-8"),
         ("ner", "a.conll", b"Jim B-PER\nsat\n", "line 2: has 1 column"),
-        ("ner", "a.conll", b"we O\ngo O\n", "there is only the label 'O'"),
     ],
 )
 def test_bad_training_files_are_one_line(

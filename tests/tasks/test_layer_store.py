@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from closeness import CLEARLY, assert_close, distance
+from helpers import error_of
 from small_models import small_embedder
 
 from elmokit.errors import DiskError, InputError
@@ -228,8 +229,7 @@ def killed_after(parts: int) -> Watched:
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("parts", range(6))
 def test_a_run_that_ended_half_way_is_taken_up(tmp_path: Path, parts: int) -> None:
-    with pytest.raises(Killed):
-        filled(killed_after(parts), folder=tmp_path)
+    error_of(filled, killed_after(parts), folder=tmp_path, kind=Killed)
     embedder = watched()
     store = LayerStore(embedder, folder=tmp_path)
     known = len(store)
@@ -295,8 +295,7 @@ def test_other_models_layers_and_ways_to_read_have_other_folders() -> None:
 
 
 def test_state_carry_is_refused() -> None:
-    with pytest.raises(InputError, match="state 'carry'"):
-        LayerStore(small_embedder(state="carry"))
+    assert "state 'carry'" in error_of(LayerStore, small_embedder(state="carry"), kind=InputError)
 
 
 @pytest.mark.parametrize("layers", ["average", 3, -1, True, 1.0])
@@ -307,10 +306,8 @@ def test_layers_that_the_model_does_not_have_are_refused(layers: Any) -> None:
 
 def test_a_text_in_place_of_words_is_refused() -> None:
     store = LayerStore(small_embedder())
-    with pytest.raises(InputError, match="not a list of words"):
-        store.add(["The river bank"])
-    with pytest.raises(InputError, match="not a list of words"):
-        store(["The river bank"])
+    assert "not a list of words" in error_of(store.add, ["The river bank"], kind=InputError)
+    assert "not a list of words" in error_of(store, ["The river bank"], kind=InputError)
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -198,9 +198,6 @@ def test_evaluation_of_the_dev_file_is_what_training_measured(spam: Path, tmp_pa
     ("name", "contents", "message"),
     [
         ("bad.csv", "label,text\nneutral,we go\n", ", line 2: label 'neutral' is unknown"),
-        ("bad.csv", "", ": holds no text"),
-        ("bad.csv", "label,text\nham,a,b,c\n", ", line 2: "),
-        ("bad.csv", "text\nwe go\n", ", line 1: "),
         (
             "nli.tsv",
             "label\tpremise\thypothesis\na\tb\tc\n",
@@ -220,14 +217,12 @@ def test_files_that_cannot_be_evaluated(
 
 
 def test_one_text_is_not_a_list_of_texts(spam: Path) -> None:
-    with pytest.raises(InputError, match=r"write \['win"):
-        TrainedTask.load(spam).predict("win $$$")
+    assert "write ['win" in error_of(TrainedTask.load(spam).predict, "win $$$", kind=InputError)
 
 
 def test_items_are_named_by_their_number_or_their_place(spam: Path) -> None:
     trained = TrainedTask.load(spam)
-    with pytest.raises(InputError, match="item 2: has no words"):
-        trained.predict(["a", ""])
+    assert "item 2: has no words" in error_of(trained.predict, ["a", ""], kind=InputError)
     with pytest.raises(InputError, match=r"in.txt, line 9: has no words"):
         trained.predict([""], places=["in.txt, line 9"])
 
@@ -259,8 +254,6 @@ def test_a_file_that_is_missing_or_of_another_task_is_named(
         (["version"], 2, "version is 2; this elmokit reads version 1"),
         (["task"], 5, "task is 5; it must be an object"),
         (["task", "network", "hiden"], 3, "network: unknown setting 'hiden'"),
-        (["sha256"], [1], "sha256 is [1]; it must be an object"),
-        (["bilm"], "x", "bilm is 'x'; it must be an object"),
         (["bilm", "state"], None, "does not say in which state and precision"),
         (["bilm", "reference"], 5, "reference is 5; it must be a table"),
         (["bilm", "reference", "modle"], "a", "unknown setting 'modle'; did you mean 'model'?"),

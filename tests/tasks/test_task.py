@@ -236,8 +236,7 @@ def test_entities_without_a_type_are_shown_as_entities() -> None:
 
 def test_nothing_to_score_is_an_error() -> None:
     task = tagging(IOB1)
-    with pytest.raises(InputError, match="no examples to score"):
-        evaluate(task, untrained(task), [])
+    assert "no examples to score" in error_of(evaluate, task, untrained(task), [], kind=InputError)
 
 
 # Korean

@@ -56,8 +56,7 @@ def killed_at(monkeypatch, folder: Path, kind: type, method: str, call: int, bef
 
     with monkeypatch.context() as patch:
         patch.setattr(kind, method, method_or_kill)
-        with pytest.raises(Killed):
-            built(folder, LINES, resume=True)
+        error_of(built, folder, LINES, resume=True, kind=Killed)
 
 
 def test_every_word_of_every_sentence_is_kept_with_its_place(tmp_path):
@@ -139,8 +138,7 @@ def test_a_kill_between_the_two_tables_leaves_no_half_part(tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(OccurrenceStore, "add", only_sentences)
-        with pytest.raises(AttributeError):
-            built(tmp_path, LINES)
+        error_of(built, tmp_path, LINES, kind=AttributeError)
     built(tmp_path, LINES, resume=True)
     assert rows_of(tmp_path / "index") == rows_expected(LINES)
 
@@ -199,8 +197,7 @@ def test_the_same_run_on_a_whole_index_has_nothing_to_do(tmp_path):
     with pytest.raises(InputError, match=r"is there already.*--force"):
         built(tmp_path, LINES)
     write_corpus(tmp_path / "corpus.txt", LINES[:3])
-    with pytest.raises(InputError, match="of another run"):
-        built(tmp_path, LINES[:3], resume=True)
+    assert "of another run" in error_of(built, tmp_path, LINES[:3], resume=True, kind=InputError)
     built(tmp_path, LINES[:3], force=True)
     assert rows_of(tmp_path / "index") == rows_expected(LINES[:3])
 
@@ -214,8 +211,7 @@ def test_a_folder_that_is_not_an_index_is_never_replaced(tmp_path):
 def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     corpus = tmp_path / "corpus.txt"
     monkeypatch.setattr(Build, "read", lambda self: write_corpus(corpus, LINES[:2]))
-    with pytest.raises(InputError, match="changed while it was read"):
-        built(tmp_path, LINES)
+    assert "changed while it was read" in error_of(built, tmp_path, LINES, kind=InputError)
     assert not (tmp_path / "index").exists()
 
 

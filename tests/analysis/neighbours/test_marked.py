@@ -34,7 +34,6 @@ def test_other_stars_are_words():
     [
         ("He sat on the bank .", "has no marked word; put stars around one word"),
         ("word " * 1000, "^.{62} has no marked word"),
-        ("He sat on the *river bank* .", "has no marked word"),
         ("The *river* *bank* .", "has 2 marked words"),
         ("He *don't* .", "is not a word; put stars around one word of: do n't"),
         ("a well-*known* fact", "is not a word; .* of: well-known"),

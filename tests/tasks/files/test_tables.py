@@ -150,7 +150,6 @@ def test_words_go_before_the_text_that_they_are_of(tmp_path, other, words):
         ("label,text\nham,a\n", {"text_column": 1}, "one column is to be used twice"),
         ("label;text\nham;a\n", {}, "is one column, 'label;text', with semicolons in it"),
         ("EU NNP I-ORG\nhas VBZ O\n", {}, "has too few columns ('EU NNP I-ORG') for a label and"),
-        ("text\nHello\n", {}, "has too few columns ('text')"),
         ("label,premise\nx,a\n", {"text_column": ("label", "premise")}, "name 1 (--text-column)"),
     ],
 )
@@ -172,17 +171,11 @@ def test_labels_stay_as_they_are_but_for_whitespace_around_them(tmp_path):
     ("row", "said"),
     [
         ("ham,hello", "is not JSON"),
-        ("[1]", "holds a list; each line must hold a JSON object"),
         (json_line(label=None), "has no label"),
-        (json_line(label=" "), "has no label"),
         (json_line(label=0.5), "column 'label' holds 0.5"),
-        (json_line(label=["x"]), "column 'label' holds"),
         (json_line(label="\ud800"), "the label '\\ud800' is not a text"),
         (json_line(text=" "), "column 'text' holds no words"),
-        (json_line(text=None), "column 'text' holds no words"),
         (json_line(text=[]), "column 'text' holds no words"),
-        (json_line(text=7), "column 'text' holds 7; it must hold a text or a list of words"),
-        (json_line(text=["a", 1]), "column 'text' holds"),
         (json_line(text=["a", " "]), "column 'text' holds"),
     ],
 )

@@ -212,7 +212,6 @@ def test_what_has_no_words_has_no_predicates(trained_srl: TrainedTask, item: Any
         ([True], "item 1: a predicate is True (bool)"),
         ([1.0], "item 1: a predicate is 1.0 (float)"),
         ("go", "item 1: predicates are 'go' (str); give a list"),
-        (None, "item 1: predicates are None (NoneType); give a list"),
     ],
 )
 def test_predicates_that_cannot_be_are_refused(

@@ -1,0 +1,26 @@
+"""The tutorials need extras: where one is not installed they are skipped."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from elmokit.bundled import BUNDLED_MODELS
+
+DOCS = Path(__file__).parent
+NEEDED = ("keras", "matplotlib", "sklearn")
+TUTORIALS = {DOCS / "tutorial.md": NEEDED, DOCS / "ko" / "tutorial.md": (*NEEDED, "kiwipiepy")}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tutorials among all items."""
+    for item in items:
+        if item.path in TUTORIALS:
+            missing = [name for name in TUTORIALS[item.path] if find_spec(name) is None]
+            if item.path.parent.name == "ko" and "korean-small" not in BUNDLED_MODELS:
+                missing.append("the model korean-small")
+            item.add_marker(pytest.mark.skipif(bool(missing), reason=f"needs {missing}"))
+            # Keras makes arrays of tensors in a way that NumPy wants otherwise.
+            item.add_marker(pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning"))
