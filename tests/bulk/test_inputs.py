@@ -21,7 +21,7 @@ from elmokit.bulk.inputs import GLUED, Record, RecordPlace, input_of, open_input
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.io import text_files
 from elmokit.io.text_files import TextSettings
-from elmokit.text.tokenizer import DefaultTokenizer
+from elmokit.text.tokenizer import DefaultTokenizer, load_tokenizer
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 any_text = st.text(
@@ -392,7 +392,7 @@ def test_identity_names_a_header_only_where_there_is_none():
 def test_settings_of_labelled_examples_are_an_error(tmp_path, choice):
     path = file_of(tmp_path, "a.csv", "text,label\na,b\n")
     with pytest.raises(InputError, match=f"{next(iter(choice))}: is for labelled examples"):
-        input_of(path, "default", choice)
+        input_of(path, load_tokenizer("default"), choice)
 
 
 def test_memory_does_not_grow_with_the_text(tmp_path):

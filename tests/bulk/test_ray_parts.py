@@ -17,7 +17,7 @@ from elmokit.bulk.compute import Computer, Tally
 from elmokit.bulk.inputs import open_input
 from elmokit.bulk.parts import Part, PartStore, name_of_part
 from elmokit.bulk.ray import Worker, connected, shards_of, with_failure, worker_count
-from elmokit.errors import ElmoError, ElmoWarning, FormatError, InputError
+from elmokit.errors import ElmoError, FormatError, InputError
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.progress import Observer
 from elmokit.vectors.items import VectorSettings
@@ -192,7 +192,9 @@ def test_part_that_only_another_machine_sees_is_named(parts, monkeypatch):
 
 
 KINDS = [
-    kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not ElmoWarning
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.ElmoError)
 ]
 
 
