@@ -138,7 +138,7 @@ def load_instead_of_hub(url: str, **settings: Any) -> Embedder:
     chosen = os.environ.get(CHOSEN_MODEL, "").strip()
     try:
         embedder = Embedder.load(*(chosen_locations(chosen) if chosen else ()), **settings)
-    except (InputError, ValueError) as error:  # the latter for a quote that has no end
+    except ValueError as error:  # an InputError, or a quote that has no end
         raise InputError(f"{CHOSEN_MODEL}: {error}") from error
     warnings.warn(
         f"{url}: the hub is gone; {chosen or 'the bundled model'} is used instead, whose "

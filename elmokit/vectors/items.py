@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.config import Settings
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import FormatError, InputError, unreadable
 
 Pool = Literal["none", "mean", "max"]
 DType = Literal["float32", "float16"]
@@ -159,7 +159,7 @@ class VectorFile(Sequence[SentenceVectors], ABC):
         try:
             open(path, "rb").close()
         except OSError as error:
-            raise FormatError(f"{path}: cannot be read ({error.strerror or error})") from error
+            raise unreadable(FormatError, path, error) from error
 
     @abstractmethod
     def __len__(self) -> int: ...
