@@ -65,7 +65,7 @@ def test_a_file_that_is_not_there_is_a_file_not_found_error(
     ],
 )
 def test_a_wrong_argument_or_setting_is_a_value_error(call: Callable[[], Any]) -> None:
-    with pytest.raises(ValueError, match="list of sentences|'warn'|steps") as error:
+    with pytest.raises(ValueError, match=r"list of sentences|'warn'|steps") as error:
         call()
 
     assert isinstance(error.value, InputError | ConfigError)

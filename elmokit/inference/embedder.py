@@ -216,7 +216,7 @@ class Embedder:
         same result. In state `carry` the list is one batch: sentence i continues sentence i of the
         call before.
         """
-        check_sentences(sentences)
+        sentences = check_sentences(sentences)
         self.unusual.note_all(sentences)
         return self.embed_as(sentences, self.choose(layers, pool))
 

@@ -44,7 +44,7 @@ def windows(
     size = tokens if first is None else min(first, tokens)
     room = size
     for number, sentence in enumerate(sentences):
-        check_sentence(sentence, number)
+        sentence = check_sentence(sentence, number)
         window.append(sentence)
         room -= len(sentence)
         if room <= 0 or len(window) == most:
