@@ -37,6 +37,7 @@ class VectorSettings(Settings):
         dtype: "float32" or "float16".
         compression: One that the format has; None is none.
         keep_sentences: Write the sentences too.
+        output_format: "hdf5" whatever the file's name says.
         description: What the file is to remember of its vectors, such as which `layers` they are
             of. Bulk embedding knows and fills it in; of arrays from elsewhere, writers know
             nothing but this.
@@ -48,6 +49,7 @@ class VectorSettings(Settings):
     dtype: DType = "float32"
     compression: str | None = None
     keep_sentences: bool = True
+    output_format: Literal["hdf5"] | None = None
     description: Description | None = None
 
     def __post_init__(self) -> None:
