@@ -24,7 +24,7 @@ from elmokit.adaptors.tensorflow_hub import (
 )
 from elmokit.bundled import is_bundled
 from elmokit.config import Count, CountOrZero, Precision, checked
-from elmokit.errors import InputError
+from elmokit.errors import InputError, MissingFileError
 from elmokit.formats.find import MODEL_OF_RUN, is_published
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Vectors
@@ -77,7 +77,7 @@ def load_shared(
         # A word that nothing was trained with may be a misspelt name, which loading has hints for.
         is_path = expected is not None or os.path.isabs(location)
         if is_path and not named and not os.path.exists(location):
-            raise InputError(f"{location}: there is no such file or folder; {remedy}")
+            raise MissingFileError(f"{location}: there is no such file or folder; {remedy}")
     loaded = _load(locations, _stamp(locations), device, precision)
     if expected not in (None, loaded.checksum):
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 
 
 class EmbedCommand(options.ModelCommand):
-    """A command whose `--layers` also takes `mix FILE`."""
+    """A command whose `--layers` also takes `mix FILE`, and `--format` what OUT is to be."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read `--layers mix FILE` as `--layers mix --mix FILE`."""
+        """Read `--layers mix FILE` as `--layers mix --mix FILE`; `--format hdf5` is of OUT."""
         args = list(args)
+        for place in range(len(args) - 1):
+            if args[place : place + 2] == ["--format", "hdf5"]:
+                args[place] = "--output-format"
         for place in range(len(args) - 2):
             if args[place : place + 2] == ["--layers", "mix"] and args[place + 2][:1] != "-":
                 args.insert(place + 2, "--mix")
@@ -64,9 +68,13 @@ vector_options = options.combined(
 )
 @options.model
 @options.text
+@options.choice(
+    "--output-format", ("hdf5",), "What OUT is, whatever its name says; also as --format hdf5."
+)
 @options.value("--keep", "NAME", "Of a table: a column to keep as the vectors' id.")
 @vector_options
 @options.computing
+@options.number("--batch-size", "Rows that --state carry continues: 64, AllenNLP's, unless given.")
 @options.choice(
     "--engine", ("local", "ray"), "This machine, or the machines of a Ray cluster.", default="local"
 )
@@ -78,6 +86,8 @@ vector_options = options.combined(
 def embed(
     inputs: tuple[str, ...],
     output: str,
+    output_format: Any,
+    batch_size: int | None,
     engine: str,
     ray_address: str | None,
     resume: bool,
@@ -110,7 +120,11 @@ def embed(
         raise click.UsageError("--ray-address is for --engine ray")
     if engine == "ray" and options.threads_given() is not None:
         raise click.UsageError("--threads is for --engine local; Ray's workers have one CPU each")
-    settings = vector_settings(flags)
+    if batch_size is not None:
+        if flags["state"] != "carry":
+            raise click.UsageError("--batch-size is for --state carry; nothing else depends on it")
+        flags["batch_size"] = batch_size
+    settings = replace(vector_settings(flags), output_format=output_format)
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(inputs, options.text_settings(flags))
     from elmokit.bulk.pipeline import check_output, embed_files

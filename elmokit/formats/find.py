@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from elmokit.bundled import BUNDLED, BUNDLED_MODELS, ENGLISH_SMALL, is_bundled
 from elmokit.config import ModelConfig, WordEncoderConfig
-from elmokit.errors import CutShortError, FetchError, InputError
+from elmokit.errors import CutShortError, FetchError, InputError, MissingFileError
 from elmokit.formats import allennlp, native
 from elmokit.formats.native import SavedModel
 from elmokit.io.fetch import Progress, cache_path, local_path
@@ -216,7 +216,7 @@ def check_known(model: Location) -> None:
     published = [one.name for one in PUBLISHED_MODELS]
     near = get_close_matches(str(model).lower(), [*published, *BUNDLED_MODELS], n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise InputError(
+    raise MissingFileError(
         f"{model}: there is no such file or folder, and no model of this name; {hint}there are: "
         f"{', '.join(published)} (published), {', '.join(BUNDLED_MODELS)} (bundled)"
     )

@@ -21,7 +21,7 @@ from elmokit.config import (
     checked,
     naming,
 )
-from elmokit.errors import ConfigError, ElmoWarning, FormatError, InputError
+from elmokit.errors import ConfigError, ElmoWarning, FormatError, InputError, MissingFileError
 from elmokit.io.files import (
     read_object,
     read_text,
@@ -302,7 +302,7 @@ def _read_weights(
 ) -> dict[str, Tensor]:
     """Read the weights as float32, after checking that they are what was written."""
     if not path.is_file():
-        raise FormatError(f"{path}: is missing; copy or download the folder again")
+        raise MissingFileError(f"{path}: is missing; copy or download the folder again")
     if sha256_of(path) != checksum:
         raise FormatError(
             f"{path}: is damaged: its SHA-256 is not the one in {CONFIG}; "

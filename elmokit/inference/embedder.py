@@ -69,7 +69,7 @@ TOKENS_PER_BATCH = 8192
 TOKENS_PER_WINDOW = 32768
 """How much of a stream is sorted by length at once: bounds its memory."""
 SENTENCES_PER_CARRIED_BATCH = 64
-"""Rows of a stream in state `carry`: AllenNLP's batch."""
+"""Rows of a stream in state `carry`, unless given: AllenNLP's batch."""
 LONGEST_WHOLE = 4096
 """Words of the longest sentence read in one piece: a longer one would have a batch to itself, while
 many can share one that is read in pieces."""
@@ -89,6 +89,7 @@ class Embedder:
         precision: `"exact"` float32, or `"fast"`: products with large weights in 8-bit integers
             on a CPU, in bfloat16 on CUDA.
         warm_runs: Readings in state `"warm"`.
+        batch_size: Rows of a stream in state `"carry"`.
         cache_words: The most words whose token vectors are remembered.
         device: Where to compute; the model's own device if None.
         scripts: Warns of text in a script that the model has hardly seen; of a loaded model it
@@ -110,6 +111,7 @@ class Embedder:
         state: State = "zero",
         precision: Precision = "exact",
         warm_runs: int = 2,
+        batch_size: int = SENTENCES_PER_CARRIED_BATCH,
         cache_words: int = 65536,
         device: str | torch.device | None = None,
         scripts: SeenScripts | None = None,
@@ -117,6 +119,7 @@ class Embedder:
         checked("state", state, State)
         checked("precision", precision, Precision)
         checked("warm_runs", warm_runs, Count)
+        checked("batch_size", batch_size, Count)
         self.bilm = bilm.to(check_device(device)).eval() if device is not None else bilm.eval()
         track_writes(bilm)
         self.tokenizer = tokenizer_of(tokenizer)
@@ -124,6 +127,7 @@ class Embedder:
         self.state: State = state
         self.precision: Precision = precision
         self.warm_runs = warm_runs
+        self.batch_size = batch_size
         self.memory_retries = 0
         self.unusual = UnusualWords(max_characters(self.config))
         self.token_cache = word_cache(bilm, vocabulary, cache_words, scripts)
@@ -146,6 +150,7 @@ class Embedder:
         state: State = "zero",
         precision: Precision = "exact",
         warm_runs: int = 2,
+        batch_size: int = SENTENCES_PER_CARRIED_BATCH,
         cache_words: int = 65536,
         softmax: bool = False,
     ) -> Embedder:
@@ -171,6 +176,7 @@ class Embedder:
             state=state,
             precision=precision,
             warm_runs=warm_runs,
+            batch_size=batch_size,
             cache_words=cache_words,
             device=device,
             scripts=saved.scripts,
@@ -222,7 +228,7 @@ class Embedder:
         same result. In state `carry` the list is one batch: sentence i continues sentence i of the
         call before.
         """
-        check_sentences(sentences)
+        sentences = check_sentences(sentences)
         self.unusual.note_all(sentences)
         return self.embed_as(sentences, self.choose(layers, pool))
 
@@ -235,7 +241,7 @@ class Embedder:
     ) -> Iterator[Vectors]:
         """Embed any number of sentences in constant memory: the arrays of `embed`, in order.
 
-        In state `carry` they are read in batches of 64, as AllenNLP does.
+        In state `carry` they are read in batches of `batch_size`: 64, AllenNLP's, unless given.
         """
         return self._stream(sentences, self.choose(layers, pool))
 
@@ -315,7 +321,7 @@ class Embedder:
             check_sentences(sentences)
         if self.state == "carry":
             # Rows may not depend on how long the sentences are.
-            batches = windows(sentences, sys.maxsize, SENTENCES_PER_CARRIED_BATCH)
+            batches = windows(sentences, sys.maxsize, self.batch_size)
         else:
             batches = windows(sentences, TOKENS_PER_WINDOW, TOKENS_PER_WINDOW)
         for batch in batches:
@@ -401,6 +407,7 @@ class Embedder:
             "state": self.state,
             "precision": self.precision,
             "warm_runs": self.warm_runs,
+            "batch_size": self.batch_size,
             "cache_words": self.token_cache.capacity,
             "scripts": self._scripts,
         }

@@ -410,7 +410,7 @@ class LanguageModel:
 
     def _opened(self, direction: Direction, words: Sentence) -> list[str]:
         """What a direction reads of words that begin or end a sentence; warns of unusual ones."""
-        check_sentence(words, 0)
+        words = check_sentence(words, 0)
         self._unusual.note_all([words])
         return direction.opened(words)
 

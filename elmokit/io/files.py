@@ -17,7 +17,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.errors import (
+    DiskError,
+    ElmoError,
+    FormatError,
+    InputError,
+    MissingFileError,
+    unreadable,
+)
 
 PARTS = ".parts"
 """Ends the name of the folder beside an output that holds what is done of it."""
@@ -48,6 +55,8 @@ def disk_errors(path: Path, attempt: str, within: Path | None = None) -> Iterato
     """
     try:
         yield
+    except ElmoError:
+        raise
     except OSError as error:
         named = error.filename
         if within is not None and named is not None and not Path(str(named)).is_relative_to(within):
@@ -58,7 +67,8 @@ def disk_errors(path: Path, attempt: str, within: Path | None = None) -> Iterato
         else:
             why = " ".join(str(error).split()) or type(error).__name__
         advice = ADVICE.get(error.errno or 0, "")
-        raise DiskError(f"{path}: cannot be {attempt} ({why}){advice}") from error
+        kind = MissingFileError if isinstance(error, FileNotFoundError) else DiskError
+        raise kind(f"{path}: cannot be {attempt} ({why}){advice}") from error
 
 
 def is_any_of(path: str | Path, files: Iterable[str | Path]) -> bool:
@@ -262,7 +272,7 @@ def read_text(path: str | Path) -> str:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(FormatError, path, error) from error
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: is not UTF-8 text ({error.reason})") from error
     if not text.strip():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import FormatError, InputError, unreadable
 from elmokit.io.files import write_atomically
 
 BEGIN = "<S>"
@@ -101,7 +101,7 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
     try:
         contents = Path(path).read_bytes()
     except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(FormatError, path, error) from error
     lines = contents.removeprefix(BYTE_ORDER_MARK).rstrip().split(b"\n")
     if lines == [b""]:
         raise FormatError(f"{path}: is empty; it must have one word per line")
