@@ -157,8 +157,8 @@ def split_pair(arguments: list[str]) -> list[str]:
     if "--model" in arguments:
         place = arguments.index("--model") + 2
         options, weights = [*arguments[place - 1 : place + 1], "", ""][:2]
-        files = (".json", ".hdf5", ".h5")
-        if options.endswith(files) and weights.endswith(files):
+        files = (".json", ".hdf5", ".h5", ".index", ".model")
+        if options.endswith(files) and (weights.endswith(files) or ".ckpt" in weights):
             arguments.insert(place, "--weights")
     return arguments
 
@@ -166,7 +166,12 @@ def split_pair(arguments: list[str]) -> list[str]:
 def model_option(otherwise: str) -> Option[Any]:
     """The options that name a model; `otherwise` is which it is without them."""
     return combined(
-        value("--model", "MODEL", f"A model folder, or OPTIONS WEIGHTS. Without it: {otherwise}."),
+        value(
+            "--model",
+            "MODEL",
+            "A folder, archive (.zip) or checkpoint of a model, a published name, or OPTIONS "
+            f"WEIGHTS. Without it: {otherwise}.",
+        ),
         value("--weights", "FILE", "The weights, where MODEL is options."),
         value("--vocabulary", "FILE", "The words of a word-input AllenNLP model, one per line."),
         choice(
@@ -229,7 +234,7 @@ text = combined(
     ),
     choice(
         "--format",
-        ("text", "jsonl", "csv", "tsv", "parquet"),
+        ("text", "jsonl", "csv", "tsv", "parquet", "fasta"),
         "What the input is. Without it: what its name says; standard input is text, or JSON "
         "lines with --text-column.",
     ),

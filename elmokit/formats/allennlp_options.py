@@ -45,17 +45,17 @@ def read_options(path: str | Path) -> ModelConfig:
     """
     options = read_object(path)
     with naming(path):
-        lstm = _value(options, "lstm", Options)
+        lstm = value_of(options, "lstm", Options)
         return ModelConfig(
             encoder=_encoder(options),
-            token_size=_value(lstm, "lstm.projection_dim", Count),
-            cell_size=_value(lstm, "lstm.dim", Count),
-            lstm_layers=_value(lstm, "lstm.n_layers", Count, 1),
+            token_size=value_of(lstm, "lstm.projection_dim", Count),
+            cell_size=value_of(lstm, "lstm.dim", Count),
+            lstm_layers=value_of(lstm, "lstm.n_layers", Count, 1),
             # 0 means no clip too, as AllenNLP reads it.
-            cell_clip=_value(lstm, "lstm.cell_clip", LstmClip, None) or None,
-            projection_clip=_value(lstm, "lstm.proj_clip", LstmClip, None) or None,
+            cell_clip=value_of(lstm, "lstm.cell_clip", LstmClip, None) or None,
+            projection_clip=value_of(lstm, "lstm.proj_clip", LstmClip, None) or None,
             # Absent means no, as in the original training code.
-            skip_connections=_value(lstm, "lstm.use_skip_connections", bool, False),
+            skip_connections=value_of(lstm, "lstm.use_skip_connections", bool, False),
         )
 
 
@@ -94,23 +94,23 @@ def write_options(config: ModelConfig, path: str | Path) -> None:
 def _encoder(options: Options) -> EncoderConfig:
     if "char_cnn" not in options:
         # Training options know the number of words; others leave it to the weight file.
-        return WordEncoderConfig(words=_value(options, "n_tokens_vocab", Count, UNCOUNTED_WORDS))
-    characters = _value(options, "char_cnn", Options)
+        return WordEncoderConfig(words=value_of(options, "n_tokens_vocab", Count, UNCOUNTED_WORDS))
+    characters = value_of(options, "char_cnn", Options)
     # The weight file has 261 rows in either case.
-    _value(characters, "char_cnn.n_characters", Literal[CHARACTERS], CHARACTERS[0])
-    embedding = _value(characters, "char_cnn.embedding", Options)
+    value_of(characters, "char_cnn.n_characters", Literal[CHARACTERS], CHARACTERS[0])
+    embedding = value_of(characters, "char_cnn.embedding", Options)
     return CharacterEncoderConfig(
-        filters=_value(characters, "char_cnn.filters", Filters),
-        character_size=_value(embedding, "char_cnn.embedding.dim", Count),
-        max_characters=_value(
+        filters=value_of(characters, "char_cnn.filters", Filters),
+        character_size=value_of(embedding, "char_cnn.embedding.dim", Count),
+        max_characters=value_of(
             characters, "char_cnn.max_characters_per_token", Count, MAX_CHARACTERS
         ),
-        highways=_value(characters, "char_cnn.n_highway", CountOrZero, 0),
-        activation=_value(characters, "char_cnn.activation", Activation),
+        highways=value_of(characters, "char_cnn.n_highway", CountOrZero, 0),
+        activation=value_of(characters, "char_cnn.activation", Activation),
     )
 
 
-def _value(section: Options, name: str, kind: Any, *default: Any) -> Any:
+def value_of(section: Options, name: str, kind: Any, *default: Any) -> Any:
     """A setting by its complete path; absent and null mean its default, if it has one."""
     value = section.get(name.rpartition(".")[2])
     if value is not None:

@@ -15,8 +15,8 @@ from torch import Tensor
 from elmokit.config import (
     CharacterEncoderConfig,
     Count,
+    LexiconEncoderConfig,
     ModelConfig,
-    WordEncoderConfig,
     checked,
     naming,
 )
@@ -31,7 +31,7 @@ from elmokit.io.files import (
 from elmokit.model.bilm import BiLM
 from elmokit.model.weights import without_values
 from elmokit.system import counted
-from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from elmokit.text.vocabulary import Lexicon, Vocabulary, read_vocabulary, write_vocabulary
 
 Shape = tuple[int, ...]
 
@@ -84,6 +84,7 @@ VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocabulary.txt"
+CHARACTERS = "characters.txt"
 CARD = "README.md"
 
 
@@ -129,7 +130,7 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
         tokenizer=tokenizer,
         vocabulary=(
             _read_vocabulary(folder / VOCABULARY, config)
-            if softmax or isinstance(config.encoder, WordEncoderConfig)
+            if softmax or not isinstance(config.encoder, CharacterEncoderConfig)
             else None
         ),
         card=read_text(card) if card.exists() else "",
@@ -154,6 +155,8 @@ def write_model(
         save_file(weights, temporary / WEIGHTS, metadata={"format": "pt"})
         if saved.vocabulary is not None:
             write_vocabulary(saved.vocabulary, temporary / VOCABULARY)
+        if isinstance(saved.vocabulary, Lexicon) and saved.vocabulary.characters:
+            write_vocabulary(Vocabulary(saved.vocabulary.characters), temporary / CHARACTERS)
         card = saved.card or model_card(saved)
         (temporary / CARD).write_text(card, encoding="utf-8")
         # safetensors lets only the owner read its file; models are for whoever may read the rest.
@@ -199,10 +202,15 @@ def describe(saved: SavedModel) -> dict[str, Any]:
     """What a model is, as plain values for people and programs."""
     config = saved.config
     encoder = config.encoder
+    if isinstance(encoder, LexiconEncoderConfig):
+        kinds = [f"{encoder.words:,} words"] if encoder.word_size else []
+        kinds += [f"{encoder.characters:,} characters"] if encoder.character_size else []
     reads = (
         f"characters, {encoder.max_characters} per word, {encoder.filter_count:,} filters, "
         f"{counted(encoder.highways, 'highway')}, {encoder.activation}"
         if isinstance(encoder, CharacterEncoderConfig)
+        else " and ".join(kinds)
+        if isinstance(encoder, LexiconEncoderConfig)
         else f"words, a table of {encoder.words:,}"
     )
     return {
@@ -224,7 +232,8 @@ def parameter_count(weights: Mapping[str, Tensor]) -> int:
     """Numbers in the model; the row of zeros that stands for padding is not counted."""
     padded = ("encoder.characters.weight", "encoder.words.weight")
     return sum(
-        value[1:].numel() if name in padded else value.numel() for name, value in weights.items()
+        value[1:].numel() if name in padded and not value[0].any() else value.numel()
+        for name, value in weights.items()
     )
 
 
@@ -233,7 +242,7 @@ def _check_saved(saved: SavedModel) -> None:
     wrong = state_dict_misfit(saved.weights, saved.config)
     if wrong:
         raise InputError(f"the weights do not fit the config: {wrong}")
-    wrong = _vocabulary_misfit(saved.vocabulary, saved.config)
+    wrong = vocabulary_misfit(saved.vocabulary, saved.config)
     if wrong:
         raise InputError(wrong)
 
@@ -301,16 +310,23 @@ def _read_vocabulary(path: Path, config: ModelConfig) -> Vocabulary | None:
     if not path.exists():
         return None
     vocabulary = read_vocabulary(path)
-    wrong = _vocabulary_misfit(vocabulary, config)
+    encoder = config.encoder
+    if isinstance(encoder, LexiconEncoderConfig):
+        spelt = path.with_name(CHARACTERS)
+        characters = read_vocabulary(spelt).words if encoder.character_size else ()
+        if len(characters) != encoder.characters:
+            raise FormatError(f"{spelt}: has {len(characters)} characters, not those of {CONFIG}")
+        vocabulary = Lexicon(vocabulary.words, characters, encoder.max_characters)
+    wrong = vocabulary_misfit(vocabulary, config)
     if wrong:
         raise FormatError(f"{path}: {wrong}")
     return vocabulary
 
 
-def _vocabulary_misfit(vocabulary: Vocabulary | None, config: ModelConfig) -> str:
+def vocabulary_misfit(vocabulary: Vocabulary | None, config: ModelConfig) -> str:
     """Say that a vocabulary is of another size than the model's; empty if it is not."""
     sizes = [config.softmax_words] if config.softmax_words is not None else []
-    if isinstance(config.encoder, WordEncoderConfig):
+    if not isinstance(config.encoder, CharacterEncoderConfig):
         sizes.append(config.encoder.words)
     if vocabulary is None or not sizes or len(vocabulary) in sizes:
         return ""

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from elmokit.config import (
+    CharacterEncoderConfig,
     ModelConfig,
     Precision,
     State,
-    WordEncoderConfig,
     check_choice,
     check_size,
 )
@@ -28,7 +28,7 @@ from elmokit.inference.layers import Vectors as Vectors
 from elmokit.inference.token_vectors import (
     check_device,
     check_word_input,
-    max_characters,
+    unusual_words,
     word_cache,
 )
 from elmokit.io.fetch import Progress
@@ -36,9 +36,9 @@ from elmokit.model.bilm import BiLM, BiLMState, keep_other_rows
 from elmokit.model.both_directions import run_apart
 from elmokit.model.weights import track_writes
 from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentences, short
+from elmokit.text.characters import Sentence, check_sentences, short
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
-from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+from elmokit.text.vocabulary import Vocabulary
 
 Result = TypeVar("Result")
 
@@ -121,7 +121,7 @@ class Embedder:
         self.precision: Precision = precision
         self.warm_runs = warm_runs
         self.memory_retries = 0
-        self.unusual = UnusualWords(max_characters(self.config))
+        self.unusual = unusual_words(self.config)
         self.token_cache = word_cache(bilm, vocabulary, cache_words)
         self.carried: BiLMState | None = None
         self._carry_lock = Lock()
@@ -195,8 +195,10 @@ class Embedder:
     def fingerprint(self) -> str:
         """SHA-256 of everything in the model that its vectors depend on."""
         sha256 = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
-        if isinstance(self.config.encoder, WordEncoderConfig) and self.vocabulary is not None:
-            sha256.update("\n".join(self.vocabulary.words).encode("utf-8", "surrogatepass"))
+        if not isinstance(self.config.encoder, CharacterEncoderConfig) and self.vocabulary:
+            characters = getattr(self.vocabulary, "characters", ())
+            known = "\n".join((*self.vocabulary.words, *characters))
+            sha256.update(known.encode("utf-8", "surrogatepass"))
         for name, value in sorted(self.bilm.state_dict().items()):
             if "softmax" not in name:
                 sha256.update(name.encode())
@@ -370,7 +372,8 @@ class Embedder:
     ) -> tuple[list[Vectors], BiLMState]:
         """Embed one batch, in the order and rows given; give the state after it, too."""
         lengths = [len(sentence) for sentence in sentences]
-        marked = [[BEGIN, *sentence, END] for sentence in sentences]
+        markers = self.vocabulary or Vocabulary
+        marked = [[markers.begin, *sentence, markers.end] for sentence in sentences]
         ends = [len(words) for words in marked]
         long = max(lengths) > longest
         pieces = list(many_pieces(ends)) if long else [Piece([0] * len(ends), ends)]

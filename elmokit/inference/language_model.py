@@ -36,7 +36,7 @@ from elmokit.inference.token_vectors import (
     WordCache,
     check_device,
     check_word_input,
-    max_characters,
+    unusual_words,
     word_cache,
 )
 from elmokit.io.fetch import Progress
@@ -45,7 +45,7 @@ from elmokit.model.lstm import LSTMState
 from elmokit.model.packing import pack
 from elmokit.model.weights import track_writes
 from elmokit.text.batching import batch_by_length, windows
-from elmokit.text.characters import Sentence, UnusualWords, check_sentence, check_sentences
+from elmokit.text.characters import Sentence, check_sentence, check_sentences
 from elmokit.text.tokenizer import Tokenizer, load_tokenizer, split_text
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
@@ -78,7 +78,8 @@ class Direction:
 
     def opened(self, words: Sentence) -> list[str]:
         """What it reads of a sentence: the opening marker, and the words in its order."""
-        return [self.opening, *self.ordered(words)]
+        opening = self.vocabulary.begin if self.forward else self.vocabulary.end
+        return [opening, *self.ordered(words)]
 
     @torch.inference_mode()
     def log_likelihoods(
@@ -149,7 +150,7 @@ TOKENS_OF_FIRST_WINDOW = 128
 CACHED_WORDS = 32768
 NO_SOFTMAX = (
     "this model has no softmax, so it cannot predict words (AllenNLP's files have none); use a "
-    "model folder that elmo pretrain has made"
+    "model folder that elmo pretrain has made, or fetch one: elmo download original --softmax"
 )
 
 
@@ -183,7 +184,7 @@ class LanguageModel:
         cache = word_cache(bilm, self.vocabulary, CACHED_WORDS)
         self._forward = Direction(bilm, self.vocabulary, cache, forward=True)
         self._backward = Direction(bilm, self.vocabulary, cache, forward=False)
-        self._unusual = UnusualWords(max_characters(bilm.config))
+        self._unusual = unusual_words(bilm.config)
 
     @classmethod
     def load(

@@ -169,7 +169,7 @@ def test_an_interrupted_download_says_that_it_continues(elmo, monkeypatch):
         progress(5, 10)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmokit.formats.find.download", interrupted)
+    monkeypatch.setattr("elmokit.formats.published.download", interrupted)
     code, _, err = elmo("download", "small")
     assert code == 130
     assert "run again the download continues" in err
@@ -179,7 +179,9 @@ def test_download_lists_what_there_is(elmo):
     code, out, _ = elmo("download")
     assert code == 0
     names = [line.split()[0] for line in out.splitlines()]
-    assert names == ["small", "medium", "original", "original-5.5b"]
+    assert names == ["small", "medium", "original", "original-5.5b", "efml-LANGUAGE"]
+    assert "374 MB, 2,003 MB with --softmax" in out
+    assert "korean" in out
 
 
 def test_a_reader_that_has_had_enough_is_no_error_message(model):

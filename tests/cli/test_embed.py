@@ -251,3 +251,20 @@ def test_threads_are_set(embed, monkeypatch):
     asked.clear()
     assert embed("a\n", "out.npz", "--force", "--threads", "2")[0] == 0
     assert asked[0] == 2
+
+
+def test_proteins_are_embedded_per_residue_and_as_seqvec_does_per_protein(embed, model, tmp_path):
+    long = "ACDEFGHIKLMNPQRSTVWY" * 250  # longer than is read in one piece
+    fasta = f">sp|P1 first\nMKV\nLA\n>P2\n{long}\n"
+    assert embed(fasta, "r.h5", "--layers", "all", name="proteins.fasta")[0] == 0
+    flags = ("--layers", "sum", "--pool", "mean")
+    assert embed(fasta, "p.npz", *flags, name="proteins.fasta")[0] == 0
+
+    expected = Embedder.load(model).embed_layers([list("MKVLA"), list(long)])
+    with h5py.File(tmp_path / "r.h5") as file:
+        assert_close(file["0"][...], expected[0])
+        assert file["1"].shape[1] == len(long)
+        assert_close(file["1"][...], expected[1], within=1e-4)
+    for item, layers in zip(read_vectors(tmp_path / "p.npz"), expected, strict=True):
+        assert_close(item.vectors, layers.sum(0).mean(0), within=1e-4)
+    assert [item.id for item in read_vectors(tmp_path / "p.npz")] == ["sp|P1", "P2"]
