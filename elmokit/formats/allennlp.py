@@ -28,6 +28,7 @@ from elmokit.formats.native import (
     state_dict_misfit,
 )
 from elmokit.formats.tf_checkpoint import Checkpoint, is_checkpoint
+from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
 from elmokit.io.files import write_atomically
 from elmokit.io.hdf5 import hdf5_damage, open_hdf5
 
@@ -183,6 +184,8 @@ class Hdf5Datasets:
                 raise FormatError(
                     f"{place} holds {dataset.dtype}; it must hold floating-point numbers"
                 )
+            if dataset.nbytes > max(ALWAYS_ALLOWED, MOST_FOLD * dataset.id.get_storage_size()):
+                raise FormatError(f"{place} would grow more than {MOST_FOLD} times when it is read")
             # HDF5 converts what is stored as float64, float16 or with the bytes the other way.
             values = np.empty(dataset.shape, dtype=np.float32)
             dataset.read_direct(values)

@@ -187,6 +187,8 @@ def read_dictionary(path: Path) -> dict[str, int]:
         if len(fields) > 2 or not re.fullmatch("[0-9]{1,7}", text):
             raise FormatError(f"{path}, line {number}: is not an entry, a tab and its id")
         found[entry] = int(text)
+    if max(found.values()) > 1000 + 4 * len(found):
+        raise FormatError(f"{path}: has ids of many entries that are not there; it is incomplete")
     return found
 
 

@@ -19,7 +19,8 @@ from small_models import WORDS, small_saved_model, write_language_model
 
 from elmokit import Embedder, LanguageModel
 from elmokit.errors import ElmoError, FormatError, InputError
-from elmokit.formats import native
+from elmokit.formats import allennlp, native
+from elmokit.formats.allennlp_options import read_options
 from elmokit.formats.convert import convert_model, write_pair
 from elmokit.formats.find import find_model, read_model
 from elmokit.io.fetch import cache_folder
@@ -229,6 +230,19 @@ def test_a_git_lfs_pointer_is_told(tmp_path, name):
     write(tmp_path / name, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
     named = [tmp_path / name] if name == "a.zip" else [tmp_path / "options.json", tmp_path / name]
     assert "is a Git LFS pointer" in error_of(read_model, *named)
+
+
+def test_a_dataset_that_is_all_promise_is_not_read(tmp_path):
+    import h5py
+
+    options = random_options(cell=1 << 22)
+    write(tmp_path / "options.json", json.dumps(options))
+    with h5py.File(tmp_path / "weights.hdf5", "w") as file:
+        for part, shape in allennlp.parts(read_options(tmp_path / "options.json")).items():
+            if shape is not None:
+                file.create_dataset(part.dataset, shape, np.float32, chunks=True)
+    assert (tmp_path / "weights.hdf5").stat().st_size < 1 << 20
+    assert "would grow more than 20 times" in error_of(read_model, tmp_path, kind=FormatError)
 
 
 def test_a_pickle_in_disguise_is_no_weights_file(tmp_path):

@@ -307,6 +307,7 @@ def test_settings_of_another_model_are_one_line(tmp_path, changes, message):
         (["<oov>\t0", "<bos>\t1", "<eos>\t99"], "has the id 99, but there are 9"),
         (["<oov>\tzero"], "line 1: is not an entry"),
         (["a\tb\t1"], "line 1: is not an entry"),
+        (["a\t9999999"], "many entries that are not there"),
     ],
 )
 def test_dictionaries_of_another_model_are_one_line(tmp_path, lines, message):

@@ -332,6 +332,30 @@ def test_modules_give_the_layers_of_the_model_they_hold(name):
 
 
 @golden
+@pytest.mark.filterwarnings("ignore:unusual word")
+def test_the_mix_of_a_module_over_our_layers_is_its_output():
+    _, entries = package.read_index(GOLDEN / "hub-module" / "variables" / "variables.index")
+    mix = {entry.name.rpartition("_")[2]: entry for entry in entries if "aggr" in entry.name}
+    prefix = GOLDEN / "hub-module" / "variables" / "variables.data"
+    values = {
+        name: package.read_variable(Path(f"{prefix}-{entry.shard:05}-of-00002"), entry).numpy()
+        for name, entry in mix.items()
+    }
+    shares = np.exp(values["W"]) / np.exp(values["W"]).sum()
+    outputs = np.load(GOLDEN / "hub-module" / "expected" / "outputs.npz")
+    options = GOLDEN / "hub-module" / "expected" / "options.json"
+    embedder = Embedder.load(options, GOLDEN / "hub-module" / "variables" / "variables")
+    for number, layers in enumerate(embedder.embed(sentences(), "all")):
+        if number != 5:  # where the module spells <S> letter by letter
+            mixed = np.tensordot(shares, layers, 1)
+            found = values["gamma"] * mixed, mixed.mean(0)
+            for one, name in zip(found, ("elmo", "default"), strict=True):
+                np.testing.assert_allclose(
+                    one, outputs[f"{number}/{name}"].reshape(one.shape), rtol=0, atol=1e-5
+                )
+
+
+@golden
 @pytest.mark.parametrize("variant", ["hub-module", "hub-user-checkpoint"])
 def test_modules_load_without_options_with_a_warning(variant):
     with pytest.warns(ElmoWarning, match="has no options.json"):
