@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import h5py
 import numpy as np
@@ -153,16 +153,6 @@ def _lstm_parts(direction: int, name: str, layer: int, layers: int) -> Iterator[
         yield Dataset(f"{stack}/MultiRNNCell/Cell{layer}/LSTMCell/{dataset}", layout, keys, alone)
 
 
-class Datasets(Protocol):
-    """Weights by the names that AllenNLP's files have: those of HDF5, or of a checkpoint."""
-
-    def shape(self, name: str) -> Shape | None:
-        """The shape of a dataset; None when there is none of that name."""
-
-    def read(self, name: str) -> Tensor:
-        """A dataset of floating-point numbers as float32; anything else raises."""
-
-
 class Hdf5Datasets:
     """The datasets of an open HDF5 file."""
 
@@ -192,6 +182,10 @@ class Hdf5Datasets:
         tensor = torch.from_numpy(values)
         check_finite(tensor, place)
         return tensor
+
+
+Datasets = Hdf5Datasets | Checkpoint
+"""Weights by the names that AllenNLP's files have."""
 
 
 @contextmanager

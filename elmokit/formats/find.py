@@ -128,7 +128,10 @@ def find_model(
     check_known(model)
     name = Path(os.path.abspath(model)).name
     if "://" not in str(model) and is_checkpoint(model):
-        return find_checkpoint(Path(model))._replace(name=name)
+        prefix = prefix_of(model)
+        above = prefix.parent.resolve().name in FOLDERS_OF_CHECKPOINTS
+        files = files_of(prefix.parent.parent if above else prefix.parent)
+        return find_in(files, softmax, prefix.name)._replace(name=name)
     path = local_path(model, progress=progress)
     return find_at(path, softmax)._replace(name=name)
 
@@ -190,28 +193,37 @@ def files_of(folder: Path) -> ModelFiles:
     return ModelFiles(folder, list(paths), paths.__getitem__)
 
 
-def find_in(files: ModelFiles, softmax: bool) -> FoundModel:
-    """The model that a folder or an archive holds; of an archive, what is needed is unpacked."""
-    if {native.CONFIG, native.WEIGHTS} <= set(files.names) or efml.is_efml(files.names):
-        if efml.is_efml(files.names) and (missing := efml.missing(files.names)):
+def find_in(files: ModelFiles, softmax: bool, checkpoint: str | None = None) -> FoundModel:
+    """The model that a folder or an archive holds; of an archive, what is needed is unpacked.
+
+    A checkpoint that is named is the one to take, whatever else is there.
+    """
+    named, is_efml = checkpoint is not None, efml.is_efml(files.names)
+    if not named and (is_efml or {native.CONFIG, native.WEIGHTS} <= set(files.names)):
+        if is_efml and (missing := efml.missing(files.names)):
             raise InputError(f"{files.place}: {missing[0]} is missing, of ELMoForManyLangs' files")
-        folders = {files.get(name).parent for name in files.names}
-        return FoundModel("", folders.pop())
-    weights, softmax_file = hdf5_files(files)
+        for name in files.names:
+            files.get(name)
+        return FoundModel("", files.get(native.CONFIG).parent)
+    weights, softmax_file = ([], None) if named else hdf5_files(files)
     options = files.matching("*options*.json")
-    chosen = checkpoint_in(files)
-    if len(options) > 1 or len(weights) > 1 or not (weights or chosen):
+    words = files.matching("*vocab*.txt", "*vocab*.txt.gz")
+    checkpoint = checkpoint or checkpoint_in(files)
+    if len(options) > 1 or len(weights) > 1 or not (weights or checkpoint):
         raise nothing_found(files, options, weights)
     if weights and not options:
         raise InputError(f"{files.place}: options.json is missing; name it: OPTIONS WEIGHTS")
-    words = files.matching("*vocab*.txt", "*vocab*.txt.gz")
-    found = FoundModel("", vocabulary=files.get(words[0]) if len(words) == 1 else None)
-    option = files.get(options[0]) if options else None
-    if not weights:
-        return found._replace(pair=(option, unpacked(files, chosen)))
-    if softmax and softmax_file is None and chosen is not None:
-        softmax_file = unpacked(files, chosen)
-    return found._replace(pair=(option, files.get(weights[0])), softmax=softmax_file)
+    if checkpoint is not None and (not weights or (softmax and softmax_file is None)):
+        softmax_file = unpacked(files, checkpoint)
+    return FoundModel(
+        "",
+        pair=(
+            files.get(options[0]) if options else None,
+            files.get(weights[0]) if weights else softmax_file or "",
+        ),
+        softmax=softmax_file if weights else None,
+        vocabulary=files.get(words[0]) if len(words) == 1 else None,
+    )
 
 
 def hdf5_files(files: ModelFiles) -> tuple[list[str], Path | None]:
@@ -257,21 +269,6 @@ def nothing_found(files: ModelFiles, options: list[str], weights: list[str]) -> 
     return InputError(
         f"{files.place}: holds neither {native.CONFIG} nor one options.json with one .hdf5 file; "
         "name the two files"
-    )
-
-
-def find_checkpoint(path: Path) -> FoundModel:
-    """A checkpoint, with the options and the words beside it or above its folder."""
-    prefix = prefix_of(path)
-    folder = prefix.parent.resolve()
-    if folder.name in FOLDERS_OF_CHECKPOINTS:
-        folder = folder.parent
-    files = files_of(folder)
-    options, words = files.matching("*options*.json"), files.matching("*vocab*.txt*")
-    return FoundModel(
-        prefix.name,
-        pair=(files.get(options[0]) if len(options) == 1 else None, prefix),
-        vocabulary=files.get(words[0]) if len(words) == 1 else None,
     )
 
 
