@@ -27,7 +27,7 @@ from elmokit.formats.native import (
     misfit,
     state_dict_misfit,
 )
-from elmokit.formats.tf_checkpoint import Checkpoint, is_checkpoint
+from elmokit.formats.tf_checkpoint import TensorBundle, is_checkpoint
 from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
 from elmokit.io.files import write_atomically
 from elmokit.io.hdf5 import hdf5_damage, open_hdf5
@@ -184,7 +184,7 @@ class Hdf5Datasets:
         return tensor
 
 
-Datasets = Hdf5Datasets | Checkpoint
+Datasets = Hdf5Datasets | TensorBundle
 """Weights by the names that AllenNLP's files have."""
 
 
@@ -192,7 +192,7 @@ Datasets = Hdf5Datasets | Checkpoint
 def open_weights(path: PathLike) -> Iterator[Datasets]:
     """Open an HDF5 file, or a checkpoint by its name or that of one of its files."""
     if is_checkpoint(path):
-        yield Checkpoint(path)
+        yield TensorBundle(path)
         return
     with open_hdf5(path) as file:
         yield Hdf5Datasets(file)
@@ -274,7 +274,7 @@ def guess_config(weights: PathLike) -> ModelConfig:
     What shapes do not tell is as in all published models, with a warning.
     """
     with open_weights(weights) as file, naming(weights):
-        if not (isinstance(file, Checkpoint) and file.is_module):
+        if not (isinstance(file, TensorBundle) and file.is_module):
             raise FormatError(f"{weights}: its options.json is missing; name it: OPTIONS WEIGHTS")
         filters = list(takewhile_found(file, "CNN/W_cnn_{}"))
         layers = list(takewhile_found(file, "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/W_0"))

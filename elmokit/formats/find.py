@@ -14,7 +14,7 @@ from elmokit.config import ModelConfig, WordEncoderConfig
 from elmokit.errors import FormatError, InputError
 from elmokit.formats import allennlp, efml, native
 from elmokit.formats.native import SavedModel
-from elmokit.formats.published import archive_url, download, near, published_names, softmax_fetched
+from elmokit.formats.published import EFML_URLS, download, near, published_names, softmax_fetched
 from elmokit.formats.published import find_published as find_published
 from elmokit.formats.tf_checkpoint import is_checkpoint, newest_checkpoint, prefix_of
 from elmokit.io.archives import Archive, is_archive
@@ -152,9 +152,8 @@ def find_at(path: Path, softmax: bool) -> FoundModel:
 
 def find_download(name: str, progress: Progress | None, softmax: bool) -> FoundModel:
     """A published model, fetched; with its softmax where that was fetched before."""
-    url = archive_url(name)
-    if url is not None:
-        return find_at(local_path(url, progress=progress), softmax)._replace(name=name)
+    if name in EFML_URLS:
+        return find_at(local_path(EFML_URLS[name], progress=progress), softmax)._replace(name=name)
     pair = download(name, progress)
     extra = softmax_fetched(name) if softmax else None
     return FoundModel(name, None, pair, *(extra or ()))

@@ -93,7 +93,6 @@ PUBLISHED_MODELS = (
 ALIASES = {"5.5b": "original-5.5b"}
 
 EFML = "efml-"
-EFML_URL = "http://vectors.nlpl.eu/repository/11/{}.zip"
 EFML_LANGUAGES = """
     arabic bulgarian catalan czech old-church-slavonic danish german greek english spanish estonian
     basque persian finnish french irish galician ancient-greek hebrew hindi croatian hungarian
@@ -101,29 +100,17 @@ EFML_LANGUAGES = """
     portuguese romanian russian slovak slovene swedish turkish uyghur ukrainian urdu vietnamese
     chinese-traditional
 """.split()  # noqa: SIM905
-EFML_NUMBERS = {language: number for number, language in enumerate(EFML_LANGUAGES, 136)}
-"""The numbers of ELMoForManyLangs' languages in NLPL's repository 11."""
-SIMPLIFIED_CHINESE = "http://39.96.43.154/zhs.model.tar.bz2"
+"""In the order of their numbers in NLPL's repository 11."""
+EFML_URLS = {
+    EFML + language: f"http://vectors.nlpl.eu/repository/11/{number}.zip"
+    for number, language in enumerate(EFML_LANGUAGES, 136)
+}
+EFML_URLS["efml-chinese-simplified"] = "http://39.96.43.154/zhs.model.tar.bz2"
 
 
 def published_names() -> list[str]:
     """Every name that `elmo download` knows."""
-    efml = [EFML + language for language in (*EFML_NUMBERS, "chinese-simplified")]
-    return [*(model.name for model in PUBLISHED_MODELS), *ALIASES, *efml]
-
-
-def archive_url(name: str) -> str | None:
-    """The URL of a model of ELMoForManyLangs; None for other names.
-
-    >>> archive_url("efml-korean")
-    'http://vectors.nlpl.eu/repository/11/161.zip'
-    """
-    language = name.lower().removeprefix(EFML)
-    if not name.lower().startswith(EFML):
-        return None
-    if language == "chinese-simplified":
-        return SIMPLIFIED_CHINESE
-    return EFML_URL.format(EFML_NUMBERS[language]) if language in EFML_NUMBERS else None
+    return [*(model.name for model in PUBLISHED_MODELS), *ALIASES, *EFML_URLS]
 
 
 def find_published(name: str) -> PublishedModel:
@@ -173,7 +160,7 @@ def download_softmax(name: str, progress: Progress | None = None) -> tuple[Path,
 
 def fetch(name: str, softmax: bool = False, progress: Progress | None = None) -> tuple[Path, ...]:
     """The files of any published model, fetched once."""
-    url = archive_url(name)
+    url = EFML_URLS.get(name.lower())
     if url is None:
         extra = find_published(name).softmax_urls if softmax else None
         paths = download(name, progress)
@@ -185,8 +172,8 @@ def fetch(name: str, softmax: bool = False, progress: Progress | None = None) ->
 
 def size_of(name: str, softmax: bool = False) -> str:
     """About how much is fetched, in words."""
-    if archive_url(name) is not None:
-        return f"an archive from {archive_url(name)}, of a size that its server has to say"
+    if name.lower() in EFML_URLS:
+        return f"an archive from {EFML_URLS[name.lower()]}, of a size that its server has to say"
     return f"about {find_published(name).megabytes(softmax):,} MB"
 
 

@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     sliced: bool  # whether it is stored in parts, under other names
 
 
-class Checkpoint:
+class TensorBundle:
     """The weights of a biLM in a checkpoint, under the names that AllenNLP's files have.
 
     Attributes:

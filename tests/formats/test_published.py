@@ -227,10 +227,9 @@ def test_every_name_of_download_is_a_model(host: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(published, "HOSTS", (host,))
     for name in ("5.5B", "efml-korean", "original-5.5b"):
         assert is_published(name)
-    assert len(published.EFML_NUMBERS) == 44
-    assert published.archive_url("efml-korean") == "http://vectors.nlpl.eu/repository/11/161.zip"
-    assert published.archive_url("EFML-Chinese-Traditional") == published.EFML_URL.format(179)
-    assert published.archive_url("efml-klingon") is None
+    assert len(published.EFML_LANGUAGES) == 44
+    assert published.EFML_URLS["efml-korean"] == "http://vectors.nlpl.eu/repository/11/161.zip"
+    assert published.EFML_URLS["efml-chinese-traditional"].endswith("/179.zip")
     assert "did you mean 'efml-korean'" in error_of(read_model, "efml-korea")
     message = error_of(read_model, "5.5B", kind=FetchError)
     assert message.startswith(f"{host}/2x4096_512_2048cnn_2xhighway_5.5B/")
@@ -242,7 +241,8 @@ def test_a_url_of_an_archive_is_a_model(
     folder = tmp_path / "ko.model"
     write_small_model(folder)
     shutil.make_archive(str(tmp_path / "server" / "161"), "zip", tmp_path, "ko.model")
-    monkeypatch.setattr(published, "EFML_URL", host + "/{}.zip")
+    for language, name in (("korean", "161"), ("latin", "162")):
+        monkeypatch.setitem(published.EFML_URLS, f"efml-{language}", f"{host}/{name}.zip")
 
     for named in (f"{host}/161.zip", "efml-korean"):
         assert_same_bits(read_model(named).weights, read_model(folder).weights)

@@ -261,7 +261,7 @@ def test_the_old_format_is_refused_by_name(tmp_path):
 )
 def test_other_checkpoints_are_refused_by_name(tmp_path, names, message):
     write_checkpoint(tmp_path / "m", {name: np.zeros((2, 2), np.float32) for name in names})
-    assert message in error_of(package.Checkpoint, tmp_path / "m", kind=FormatError)
+    assert message in error_of(package.TensorBundle, tmp_path / "m", kind=FormatError)
 
 
 def test_a_missing_index_is_named(tmp_path):
