@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 MAGIC = bytes.fromhex("57fb808b247547db")
-DTYPES = {"<f4": 1, "<f8": 2, "<i4": 3, "<f2": 19}
+DTYPES = {"<f4": 1, "<f8": 2, "<i4": 3, "<u2": 14, "<f2": 19}  # two bytes of bfloat16
 
 
 def crc32c(data: bytes) -> int:
@@ -91,10 +91,9 @@ def write_checkpoint(
     return prefix
 
 
-def write_index(prefix: Path, data: bytes, handle: bytes | None = None) -> None:
-    """Write an index of one block of entries."""
-    handle = handle or varint(0) + varint(len(data) - 5)
-    index = block({b"z": handle})
+def write_index(prefix: Path, data: bytes, handles: Mapping[bytes, bytes] | None = None) -> None:
+    """Write an index of one block of entries; `handles` say other things of where blocks are."""
+    index = block(handles or {b"z": varint(0) + varint(len(data) - 5)})
     footer = varint(len(data) + len(index)) + varint(0) + varint(len(data))
     footer += varint(len(index) - 5)
     Path(f"{prefix}.index").write_bytes(data + index + footer.ljust(40, b"\0") + MAGIC)

@@ -37,6 +37,7 @@ Shape = tuple[int, ...]
 
 SOFTMAX = "softmax."
 """Begins the names of tensors that predict words, and that no vector depends on."""
+CHECKED_AT_ONCE = 1 << 24
 SHOWN = 5
 """Findings that one message names: options of another model differ in every shape."""
 
@@ -73,7 +74,10 @@ def state_dict_misfit(state_dict: Mapping[str, Tensor], config: ModelConfig) -> 
 
 def check_finite(values: Tensor, place: str) -> None:
     """Raise for NaN and infinity: one such weight makes every vector NaN."""
-    if not bool(torch.isfinite(values).all()):
+    # In parts: of a large softmax at once it would take as much memory again.
+    if not all(
+        bool(torch.isfinite(part).all()) for part in values.flatten().split(CHECKED_AT_ONCE)
+    ):
         raise FormatError(
             f"{place} holds NaN or infinite values; it is damaged, or its training diverged"
         )

@@ -116,11 +116,9 @@ def allennlp_name(variable: str) -> str | None:
     'RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0'
     """
     found = BILM.fullmatch(variable)
-    if found is None or "/Adagrad" in variable or "Variable" in variable:
-        return None
-    lstm = LSTM.fullmatch(found[1])
-    if lstm is None:
-        return found[1]
+    lstm = found and LSTM.fullmatch(found[1])
+    if found is None or lstm is None:
+        return found and found[1]
     # One layer alone has no number.
     place = f"RNN_{lstm['direction']}/RNN/MultiRNNCell/Cell{lstm['layer'] or 0}/LSTMCell"
     return f"{place}/{PARTS[lstm['part']]}"
@@ -179,9 +177,13 @@ def _entries(data: bytes, path: Path) -> tuple[int, list[Entry]]:
     footer = len(data) - FOOTER
     _, position = _varint(data, footer)
     _, position = _varint(data, position)
-    shards, entries = 0, []
+    shards, entries, end = 0, [], 0
     for _, handle in _block(data, *_handle(data, position), path):
-        for key, value in _block(data, *_handle(handle, 0), path):
+        offset, size = _handle(handle, 0)
+        if offset < end:
+            raise damaged(path, "its blocks overlap")
+        end = offset + size
+        for key, value in _block(data, offset, size, path):
             if not key:
                 shards = _header(value, path)
             elif not key.startswith(b"\0"):

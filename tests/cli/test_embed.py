@@ -114,7 +114,7 @@ def test_embed_does_not_overwrite_without_force(embed, tmp_path):
 def test_embed_names_the_layers_there_are(embed):
     code, _, err = embed("a\n", "out.npz", "--layers", "9")
     assert code == 1
-    assert err == "elmo: layers is '9'; use 'average', 'top', 'all', 0 to 2, or a mix\n"
+    assert err == "elmo: layers is '9'; use 'average', 'sum', 'top', 'all', 0 to 2, or a mix\n"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(embed, tmp_path):

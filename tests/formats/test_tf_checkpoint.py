@@ -10,7 +10,16 @@ import pytest
 import torch
 from helpers import assert_same_bits, error_of, write, write_sentences
 from random_models import random_options, random_weights, write_files
-from small_checkpoints import MAGIC, crc32c, training_names, varint, write_checkpoint, write_index
+from small_checkpoints import (
+    MAGIC,
+    block,
+    crc32c,
+    masked,
+    training_names,
+    varint,
+    write_checkpoint,
+    write_index,
+)
 
 from elmokit import Embedder, LanguageModel
 from elmokit.errors import ElmoError, ElmoWarning, FormatError, InputError
@@ -125,6 +134,16 @@ def test_the_options_of_a_trained_checkpoint_are_not_guessed(tmp_path):
     assert "options.json is missing" in error_of(read_model, folder)
 
 
+@pytest.mark.parametrize("kind", ["<f8", "<f2", "bfloat16"])
+def test_numbers_of_other_sizes_become_float32(tmp_path, kind):
+    values = np.array([[1.5, -2.0, 0.25]], np.float32)
+    stored = (values.view("<u4") >> 16).astype("<u2") if kind == "bfloat16" else values.astype(kind)
+    write_checkpoint(tmp_path / "m", {"lm/RNN_0/b": stored})
+    found = package.TensorBundle(tmp_path / "m").read("RNN_0/b")
+    assert found.dtype == torch.float32
+    assert found.tolist() == values.tolist()
+
+
 # Checksums
 
 
@@ -227,14 +246,19 @@ def test_no_damage_to_an_index_is_more_than_one_line(tmp_path):
     ],
 )
 def test_entries_beyond_their_block_are_one_line(tmp_path, entry):
-    from small_checkpoints import masked
-
     data = entry + b"\0\0\0\0\1\0\0\0"
     data += b"\0" + masked(data + b"\0").to_bytes(4, "little")
     write_index(tmp_path / "a", data)
     assert "damaged" in error_of(package.read_index, tmp_path / "a.index", kind=FormatError)
-    write_index(tmp_path / "a", data, handle=varint(1 << 60) + varint(1 << 60))
+    write_index(tmp_path / "a", data, {b"z": varint(1 << 60) + varint(1 << 60)})
     assert "beyond its end" in error_of(package.read_index, tmp_path / "a.index", kind=FormatError)
+
+
+def test_an_index_that_names_a_block_many_times_is_one_line(tmp_path):
+    data = block({b"a": b""})
+    handle = varint(0) + varint(len(data) - 5)
+    write_index(tmp_path / "a", data, {b"y": handle, b"z": handle})
+    assert "blocks overlap" in error_of(package.read_index, tmp_path / "a.index", kind=FormatError)
 
 
 def test_a_large_file_that_ends_in_index_is_not_read(tmp_path):
