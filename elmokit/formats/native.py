@@ -75,9 +75,8 @@ def state_dict_misfit(state_dict: Mapping[str, Tensor], config: ModelConfig) -> 
 def check_finite(values: Tensor, place: str) -> None:
     """Raise for NaN and infinity: one such weight makes every vector NaN."""
     # In parts: of a large softmax at once it would take as much memory again.
-    if not all(
-        bool(torch.isfinite(part).all()) for part in values.flatten().split(CHECKED_AT_ONCE)
-    ):
+    parts = torch.split(values.flatten(), CHECKED_AT_ONCE)
+    if not all(bool(torch.isfinite(part).all()) for part in parts):
         raise FormatError(
             f"{place} holds NaN or infinite values; it is damaged, or its training diverged"
         )
