@@ -240,17 +240,24 @@ def test_it_is_not_trained_on(tmp_path):
 
 
 class Evil:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = str(made)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, ("touch /tmp/elmokit-was-here",)
+        return os.mkdir, (self.made,)
 
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_nothing_but_tensors_is_unpickled(tmp_path, zipped):
     folder = write_efml(tmp_path / "ko.model")
-    torch.save({"a": Evil()}, folder / efml.ENCODER, _use_new_zipfile_serialization=zipped)
+    torch.save(
+        {"a": Evil(tmp_path / "made")}, folder / efml.ENCODER, _use_new_zipfile_serialization=zipped
+    )
     message = error_of(read_model, folder, kind=FormatError, after=folder / efml.ENCODER)
     assert "holds more than tensors" in message
-    assert not Path("/tmp/elmokit-was-here").exists()
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(
