@@ -7,9 +7,7 @@ Unlike there, what stands behind the end of a sentence is zero, and averages do 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -48,8 +46,8 @@ class ElmoModel:
         self.batch_size = max_batch_size
         self._language_model = None
         if full:
-            self._language_model = LanguageModel.load(directory, vocabulary=words_of(directory))
-            self._embedder = Embedder(self._language_model.bilm, state="carry")
+            self._language_model = model = LanguageModel.load(directory)
+            self._embedder = Embedder(model.bilm, vocabulary=model.vocabulary, state="carry")
         else:
             self._embedder = Embedder.load(directory, state="carry")
         self.vector_size = self._embedder.vector_size
@@ -149,9 +147,3 @@ class ElmoModel:
         if self._embedder is None:
             raise InputError("no model is loaded; call load first")
         return self._embedder
-
-
-def words_of(directory: Location) -> str | None:
-    """The words of a softmax, if they lie beside its model as simple_elmo expects them."""
-    path = Path(directory) / "vocab.txt"
-    return os.fspath(path) if path.is_file() else None

@@ -38,7 +38,7 @@ vector_options = options.combined(
     options.value(
         "--layers",
         "LAYERS",
-        "average, top, all, a layer's number, or mix FILE: a mix that a task has learnt.",
+        "average, sum, top, all, a layer's number, or mix FILE: a mix that a task has learnt.",
         default="average",
     ),
     click.option("--mix", metavar="FILE", hidden=True),
@@ -99,9 +99,9 @@ def embed(
     """Turn text of any size into a file of vectors.
 
     INPUT is a text file (a sentence a line, words separated by whitespace), JSON lines or CSV,
-    plain or as .gz, .bz2, .xz or .zst, or Parquet; several files, patterns or folders; or - for
-    standard input. Line n of a text is vector n of OUT; blank lines are kept, with no words. Raw
-    text needs --tokenize, or --split.
+    plain or as .gz, .bz2, .xz or .zst, or Parquet; FASTA (.fasta, .fa, .faa), a residue a word;
+    several files, patterns or folders; or - for standard input. Line n of a text is vector n of
+    OUT; blank lines are kept, with no words. Raw text needs --tokenize, or --split.
 
     Memory does not grow with the text. What is done is kept in OUT.parts until OUT is whole: after
     Ctrl-C, a crash or a power cut, the same command with --resume continues.
@@ -111,6 +111,7 @@ def embed(
       elmo embed sentences.txt -o vectors.h5
       elmo embed "news/*.txt.gz" --split --pool mean --dtype float16 -o news.parquet
       elmo embed reviews.csv --text-column text --keep id --tokenize --pool mean -o reviews.npz
+      elmo embed proteins.fasta --model seqvec/ --layers sum --pool mean -o proteins.h5
     """
     give_back_large_blocks()
     remember_few_shapes()

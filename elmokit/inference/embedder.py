@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from elmokit.config import Count, ModelConfig, Precision, State, WordEncoderConfig, checked
+from elmokit.config import CharacterEncoderConfig, Count, ModelConfig, Precision, State, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.layers import WORDS_PER_PIECE, LayerChoice, Mix, Piece, Pool, many_pieces
@@ -21,7 +21,7 @@ from elmokit.inference.layers import Vectors as Vectors
 from elmokit.inference.token_vectors import (
     check_device,
     check_word_input,
-    max_characters,
+    unusual_words,
     word_cache,
 )
 from elmokit.io.fetch import Progress
@@ -30,7 +30,6 @@ from elmokit.model.both_directions import run_apart
 from elmokit.model.weights import track_writes
 from elmokit.text.characters import (
     Sentence,
-    UnusualWords,
     batch_by_length,
     check_sentences,
     short,
@@ -38,7 +37,7 @@ from elmokit.text.characters import (
 )
 from elmokit.text.scripts import SeenScripts
 from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
-from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+from elmokit.text.vocabulary import Vocabulary
 
 Result = TypeVar("Result")
 
@@ -129,7 +128,7 @@ class Embedder:
         self.warm_runs = warm_runs
         self.batch_size = batch_size
         self.memory_retries = 0
-        self.unusual = UnusualWords(max_characters(self.config))
+        self.unusual = unusual_words(self.config)
         self.token_cache = word_cache(bilm, vocabulary, cache_words, scripts)
         self._scripts = scripts
         self.carried: BiLMState | None = None
@@ -207,8 +206,10 @@ class Embedder:
     def fingerprint(self) -> str:
         """SHA-256 of everything in the model that its vectors depend on."""
         sha256 = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
-        if isinstance(self.config.encoder, WordEncoderConfig) and self.vocabulary is not None:
-            sha256.update("\n".join(self.vocabulary.words).encode("utf-8", "surrogatepass"))
+        if not isinstance(self.config.encoder, CharacterEncoderConfig) and self.vocabulary:
+            characters = getattr(self.vocabulary, "characters", ())
+            known = "\n".join((*self.vocabulary.words, *characters))
+            sha256.update(known.encode("utf-8", "surrogatepass"))
         for name, value in sorted(self.bilm.state_dict().items()):
             if "softmax" not in name:
                 sha256.update(name.encode())
@@ -382,7 +383,8 @@ class Embedder:
     ) -> tuple[list[Vectors], BiLMState]:
         """Embed one batch, in the order and rows given; give the state after it, too."""
         lengths = [len(sentence) for sentence in sentences]
-        marked = [[BEGIN, *sentence, END] for sentence in sentences]
+        markers = self.vocabulary or Vocabulary
+        marked = [[markers.begin, *sentence, markers.end] for sentence in sentences]
         ends = [len(words) for words in marked]
         long = max(lengths) > longest
         pieces = list(many_pieces(ends)) if long else [Piece([0] * len(ends), ends)]

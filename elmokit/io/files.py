@@ -43,6 +43,8 @@ ADVICE = {
     errno.ENOSYS: "; choose a folder on a local disk",
     errno.EOPNOTSUPP: "; choose a folder on a local disk",
 }
+GIT_LFS = b"version https://git-lfs"
+"""Begins the small file that a repository holds in place of a large one."""
 SECONDS_TO_CLAIM = 0.2
 """Time for a second try where the holder of a lock removes its file as it ends."""
 
@@ -91,6 +93,15 @@ def sha256_of(path: str | Path) -> str:
     """SHA-256 of a file's contents, as 64 hexadecimal digits."""
     with disk_errors(Path(path), "read"), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_not_pointer(path: Path) -> None:
+    """Raise for a file that only points to what it should hold."""
+    with disk_errors(path, "read"), open(path, "rb") as file:
+        if file.read(len(GIT_LFS)) == GIT_LFS:
+            raise FormatError(
+                f"{path}: is a Git LFS pointer, not the data; fetch them by git lfs pull"
+            )
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 
 from elmokit.errors import ElmoError, FormatError, unreadable
+from elmokit.io.files import check_not_pointer
 
 
 @contextmanager
@@ -18,6 +19,7 @@ def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
         open(path, "rb").close()  # the system's words, before h5py's
     except OSError as error:
         raise unreadable(FormatError, path, error) from error
+    check_not_pointer(Path(path))
     if not h5py.is_hdf5(path):
         raise FormatError(f"{path}: is not an HDF5 file")
     with hdf5_damage(path):

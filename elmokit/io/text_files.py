@@ -31,7 +31,7 @@ from elmokit.io.files import PARTS
 from elmokit.system import import_extra
 
 Errors = Literal["strict", "replace"]
-TextFormat = Literal["text", "jsonl", "csv", "tsv", "parquet"]
+TextFormat = Literal["text", "jsonl", "csv", "tsv", "parquet", "fasta"]
 ExampleFormat = Literal[
     "csv", "tsv", "jsonl", "trees", "columns", "conllu", "squad", "coref", "gap", "propbank",
     "conll2012",

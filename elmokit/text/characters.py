@@ -111,18 +111,25 @@ class UnusualWords:
     """Counts words that need a warning, and warns once of each kind.
 
     Counting is safe from several threads. A copy starts counting again.
+
+    Args:
+        max_characters: Positions per word.
+        code_points: Whether a position is a code point of any kind, not a byte.
     """
 
-    def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
+    def __init__(self, max_characters: int = MAX_CHARACTERS, code_points: bool = False) -> None:
+        self._code_points = code_points
         self.counts: Counter[str] = Counter()
         self._longest = max_characters - 2
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type[UnusualWords], tuple[int]]:
-        return UnusualWords, (self._longest + 2,)
+    def __reduce__(self) -> tuple[type[UnusualWords], tuple[int, bool]]:
+        return UnusualWords, (self._longest + 2, self._code_points)
 
     def kinds(self, word: str) -> tuple[str, ...]:
         """What is unusual about a word; nothing, as a rule."""
+        if self._code_points:
+            return ("cut",) * (len(word) > self._longest) or ("empty",) * (not word)
         if word in SENTENCE_MARKERS:
             return ("marker",)
         found = []

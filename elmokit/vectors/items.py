@@ -31,7 +31,8 @@ class VectorSettings(Settings):
     """What is made of each sentence, and how it is written.
 
     Attributes:
-        layers: "average", "top", "all", the number of a layer (0 is the token layer), or "mix".
+        layers: "average", "sum", "top", "all", the number of a layer (0 is the token layer), or
+            "mix".
         mix: The file of a trained mix, where layers is "mix".
         pool: "mean" or "max" over the words of a sentence; None or "none" keeps the words.
         dtype: "float32" or "float16".

@@ -242,7 +242,7 @@ def test_column_of_a_table_goes_through_a_column_transformer(files: Files) -> No
         ({}, ["a", float("nan")], r"text 1 is nan \(float\), not a string"),
         ({}, [["a", "b"]], "text 0 is .*, not a string"),
         ({}, None, "texts is None"),
-        ({"layers": 3}, ["a"], "layers is 3; use 'average', 'top', 'all', 0 to 2"),
+        ({"layers": 3}, ["a"], "layers is 3; use 'average', 'sum', 'top', 'all', 0 to 2"),
         ({"layers": True}, ["a"], "layers is True"),
         ({"layers": "middle"}, ["a"], "layers is 'middle'"),
         ({"pool": "sum"}, ["a"], "pool is 'sum'"),

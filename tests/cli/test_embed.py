@@ -114,7 +114,7 @@ def test_embed_does_not_overwrite_without_force(embed, tmp_path):
 def test_embed_names_the_layers_there_are(embed):
     code, _, err = embed("a\n", "out.npz", "--layers", "9")
     assert code == 1
-    assert err == "elmo: layers is '9'; use 'average', 'top', 'all', 0 to 2, or a mix\n"
+    assert err == "elmo: layers is '9'; use 'average', 'sum', 'top', 'all', 0 to 2, or a mix\n"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(embed, tmp_path):
@@ -292,3 +292,20 @@ def test_embed_continues_as_many_rows_as_it_is_told(embed, model, tmp_path):
 def test_embed_takes_a_batch_size_in_state_carry_alone(embed):
     code, _, err = embed("A bank\n", "out.h5", "--batch-size", "2")
     assert (code, "--state carry" in err) == (2, True)
+
+
+def test_proteins_are_embedded_per_residue_and_as_seqvec_does_per_protein(embed, model, tmp_path):
+    long = "ACDEFGHIKLMNPQRSTVWY" * 250  # longer than is read in one piece
+    fasta = f">sp|P1 first\nMKV\nLA\n>P2\n{long}\n"
+    assert embed(fasta, "r.h5", "--layers", "all", name="proteins.fasta")[0] == 0
+    flags = ("--layers", "sum", "--pool", "mean")
+    assert embed(fasta, "p.npz", *flags, name="proteins.fasta")[0] == 0
+
+    expected = Embedder.load(model).embed_layers([list("MKVLA"), list(long)])
+    with h5py.File(tmp_path / "r.h5") as file:
+        assert_close(file["0"][...], expected[0])
+        assert file["1"].shape[1] == len(long)
+        assert_close(file["1"][...], expected[1], within=1e-4)
+    for item, layers in zip(read_vectors(tmp_path / "p.npz"), expected, strict=True):
+        assert_close(item.vectors, layers.sum(0).mean(0), within=1e-4)
+    assert [item.id for item in read_vectors(tmp_path / "p.npz")] == ["sp|P1", "P2"]

@@ -52,7 +52,7 @@ def test_a_trained_mix_can_be_given():
 
 @pytest.mark.parametrize("layer", [3, -1, "bottom", 1.5, True, None])
 def test_a_layer_that_is_not_there_is_refused(layer):
-    with pytest.raises(InputError, match="use 'average', 'top', 'all', 0 to 2, or a mix"):
+    with pytest.raises(InputError, match="use 'average', 'sum', 'top', 'all', 0 to 2, or a mix"):
         small_embedder().embed(SENTENCES, layers=layer)
 
 
