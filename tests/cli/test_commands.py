@@ -154,7 +154,7 @@ def test_an_unknown_name_of_a_model_gets_those_there_are(fails, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     err = fails("info", "smal")
     assert "did you mean 'small'? there are: small, medium, original, original-5.5b" in err
-    assert "english-small (bundled)" in err
+    assert "english-small, korean-small (bundled)" in err
 
 
 def test_an_interrupt_ends_with_130(elmo, model, monkeypatch):

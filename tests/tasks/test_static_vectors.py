@@ -102,7 +102,7 @@ def test_a_word_is_looked_up_once_whether_it_was_found_or_not(
     table = StaticLookup.read(glove(tmp_path / "glove.txt"), ["The", "qwx"])
     again = StaticLookup.from_description(table.description())
     table.look_up(["money", "zzz"])
-    monkeypatch.setattr("elmokit.tasks.static_vectors.read_word_vectors", None)
+    monkeypatch.setattr("elmokit.tasks.inputs.read_word_vectors", None)
     assert table.look_up(["the", "qwx", "money", "zzz"]) == 0
     assert again.look_up(["The", "qwx", "the"]) == 0
 
