@@ -21,6 +21,9 @@ BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, WORD_PADDING = range(257, 26
 CHARACTERS = 262
 """Character ids in all."""
 
+LEXICON_MARKS = ("<pad>", "<oov>", "<bos>", "<eos>", "<bow>", "<eow>")
+"""The marks of a lexicon's characters: their ids are 1 to 6, and those of characters follow."""
+
 Activation = Literal["relu", "tanh"]
 State = Literal["zero", "carry", "warm"]
 Precision = Literal["exact", "fast"]
@@ -204,7 +207,47 @@ class WordEncoderConfig(Settings):
             )
 
 
-EncoderConfig = CharacterEncoderConfig | WordEncoderConfig
+@dataclass(frozen=True)
+class LexiconEncoderConfig(Settings):
+    """Words from a table joined to words from characters of an alphabet of the model's own."""
+
+    words: Count
+    """Words of the table, or of the softmax alone where `word_size` is 0."""
+    word_size: CountOrZero
+    """Size of a word's vector in the table; 0 for a model without."""
+    characters: CountOrZero
+    character_size: CountOrZero
+    """Size of one character's embedding; 0 for a model of words alone."""
+    filters: Annotated[tuple[tuple[Count, Count], ...], FILTERS]
+    max_characters: Annotated[int, Within(least=3)] = 50
+    """Positions per word, its begin and end marks included; longer words are cut."""
+    highways: CountOrZero = 2
+    activation: Activation = "relu"
+    begin_id: Count = 1
+    """Id of the word that begins a sentence; id 0 is padding, word i of the table i + 1."""
+    end_id: Count = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.word_size and not self.character_size:
+            raise ConfigError("word_size and character_size are both 0; one must be above")
+        if self.character_size and (not self.filters or self.characters < len(LEXICON_MARKS)):
+            raise ConfigError("a model of characters needs filters, and rows for the six marks")
+        if max(self.begin_id, self.end_id) > self.words:
+            raise ConfigError(f"begin_id or end_id is beyond the {self.words} words")
+
+    @property
+    def max_width(self) -> int:
+        """The widest filter."""
+        return max(width for width, _ in self.filters)
+
+    @property
+    def filter_count(self) -> int:
+        """Filters of all widths together: the size the highways work in."""
+        return sum(number for _, number in self.filters)
+
+
+EncoderConfig = CharacterEncoderConfig | WordEncoderConfig | LexiconEncoderConfig
 Config = TypeVar("Config")
 
 
@@ -247,7 +290,8 @@ class ModelConfig(Settings):
     @property
     def has_projection(self) -> bool:
         """Whether the LSTM's cells are projected down; equal sizes need no projection."""
-        return self.cell_size != self.token_size
+        always = isinstance(self.encoder, LexiconEncoderConfig)
+        return always or self.cell_size != self.token_size
 
     @property
     def layer_count(self) -> int:
@@ -269,9 +313,15 @@ class ModelConfig(Settings):
         values = dict(values)
         encoder = values.get("encoder")
         if isinstance(encoder, Mapping):
-            kind = WordEncoderConfig if "words" in encoder else CharacterEncoderConfig
-            values["encoder"] = make(kind, encoder)
+            values["encoder"] = make(kind_of_encoder(encoder), encoder)
         return make(cls, values)
+
+
+def kind_of_encoder(values: Mapping[str, Any]) -> type[EncoderConfig]:
+    """Which config has settings of these names."""
+    if "word_size" in values:
+        return LexiconEncoderConfig
+    return WordEncoderConfig if "words" in values else CharacterEncoderConfig
 
 
 def make(kind: type[Config], values: Mapping[str, Any]) -> Config:

@@ -1,4 +1,8 @@
-"""What can go wrong, and what to tell the person it happened to."""
+"""What can go wrong, and what to tell the person it happened to.
+
+Errors are of Python's own kinds too, so that what catches `ValueError` or `FileNotFoundError` for
+other libraries does so for this one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ class ElmoError(Exception):
         self.values = values
 
 
-class ConfigError(ElmoError):
+class ConfigError(ElmoError, ValueError):
     """A setting that cannot work: a negative size, an unknown activation, a misspelt key."""
 
 
@@ -29,12 +33,16 @@ class FormatError(ElmoError):
     """A file that is damaged, incomplete, or not what its name says."""
 
 
-class InputError(ElmoError):
+class InputError(ElmoError, ValueError):
     """An argument that is not what the call expects."""
 
 
 class DiskError(ElmoError):
     """The disk does not allow it: no space left, no permission, no such folder."""
+
+
+class MissingFileError(InputError, FormatError, DiskError, FileNotFoundError):
+    """A file or folder that is not there: an error of whichever kind its reader raises."""
 
 
 class FetchError(ElmoError):
@@ -55,3 +63,10 @@ class StoppedError(ElmoError):
 
 class ElmoWarning(UserWarning):
     """Something was accepted that its owner should know about."""
+
+
+def unreadable(kind: type[ElmoError], path: object, error: OSError, advice: str = "") -> ElmoError:
+    """The error about a file that the system does not let us read."""
+    if isinstance(error, FileNotFoundError):
+        kind = MissingFileError
+    return kind(f"{path}: cannot be read ({error.strerror or error}){advice}")

@@ -3,235 +3,71 @@
 Signatures, defaults and results are those of AllenNLP, and what it saved can be loaded. So is the
 state: each batch continues the one before, and the same sentence gives other vectors the next time.
 `stateful=False` turns that off.
+
+After `install()` the old imports work, and `python -m elmokit.adaptors.allennlp SCRIPT …` calls it
+for a script that stays as it is.
 """
 
 from __future__ import annotations
 
-import re
+import argparse
+import os
+import runpy
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
 
+from elmokit.adaptors.allennlp_bilm import (
+    ElmoLstm,
+    StatefulBiLM,
+    _ElmoBiLm,
+    stateful_bilm,
+)
+from elmokit.adaptors.allennlp_bilm import _ElmoCharacterEncoder as _ElmoCharacterEncoder
 from elmokit.adaptors.allennlp_embedder import (
     DEFAULT_OPTIONS_FILE,
     DEFAULT_WEIGHT_FILE,
     ElmoEmbedder,
 )
-from elmokit.config import CharacterEncoderConfig, Count, checked
-from elmokit.errors import ElmoWarning, InputError
-from elmokit.formats.find import Location, read_model
-from elmokit.model.bilm import BiLM, BiLMState, Layers, check_ids, remove_markers
-from elmokit.model.lstm import FORGET_BIAS
+from elmokit.config import (
+    BEGIN_SENTENCE,
+    BEGIN_WORD,
+    END_SENTENCE,
+    END_WORD,
+    WORD_PADDING,
+    Count,
+    checked,
+)
+from elmokit.errors import ElmoError, ElmoWarning, InputError
+from elmokit.formats.find import Location
+from elmokit.io.files import disk_errors
+from elmokit.model.bilm import BiLM, check_ids, remove_markers
 from elmokit.model.scalar_mix import given_weights, normalise_layers
-from elmokit.model.weights import version_of
-from elmokit.text.characters import (
-    UnusualWords,
-    batch_to_ids,
-    character_ids,
-    short,
-    without_markers,
-)
-
-ENCODER = r"_token_embedder\."
-LAYER = r"_elmo_lstm\.(forward|backward)_layer_(\d+)\."
-DERIVED = re.compile(ENCODER + r"_(beginning|end)_of_sentence_characters")
-CACHED_WORDS = "_word_embedding.weight"
-
-
-def rename_weights(
-    state_dict: dict[str, Any], old_prefix: str, new_prefix: str, *, keep_cached_words: bool
-) -> None:
-    """Replace the entries of an AllenNLP biLM by ours, in place; other entries stay.
-
-    Its table of cached words is dropped, as it follows from the characters, unless it was trained.
-    """
-    for key in [key for key in state_dict if key.startswith(old_prefix)]:
-        name = key.removeprefix(old_prefix)
-        for pattern, new_names, change in RENAMES:
-            if found := re.fullmatch(pattern, name):
-                parts = change(state_dict.pop(key))
-                for new_name, part in zip(new_names, parts, strict=True):
-                    state_dict[new_prefix + found.expand(new_name)] = part
-        if DERIVED.fullmatch(name) or (name == CACHED_WORDS and not keep_cached_words):
-            del state_dict[key]
-
-
-def _same(weight: Tensor) -> tuple[Tensor, ...]:
-    return (weight,)
-
-
-def _highway(weight: Tensor) -> tuple[Tensor, ...]:
-    # AllenNLP gates the old value and we the new one: sigmoid(-x) == 1 - sigmoid(x).
-    transform, gate = weight.chunk(2)
-    return transform, -gate
-
-
-def _gates(weight: Tensor) -> tuple[Tensor, ...]:
-    """From AllenNLP's order i, f, j, o to ours: i, f, o, j."""
-    i, f, j, o = weight.chunk(4)
-    return (torch.cat([i, f, o, j]),)
-
-
-def _bias(bias: Tensor) -> tuple[Tensor, ...]:
-    input_gate, forget_gate, *others = bias.chunk(4)
-    # AllenNLP's bias contains what our LSTM adds when it runs.
-    return _gates(torch.cat([input_gate, forget_gate - FORGET_BIAS, *others]))
-
-
-RENAMES: tuple[tuple[str, tuple[str, ...], Callable[[Tensor], tuple[Tensor, ...]]], ...] = (
-    (ENCODER + "_char_embedding_weights", ("encoder.characters.weight",), _same),
-    (ENCODER + r"char_conv_(\d+)\.(weight|bias)", (r"encoder.convolutions.\1.\2",), _same),
-    (
-        ENCODER + r"_highways\._layers\.(\d+)\.(weight|bias)",
-        (r"encoder.highways.\1.transform.\2", r"encoder.highways.\1.gate.\2"),
-        _highway,
-    ),
-    (ENCODER + r"_projection\.(weight|bias)", (r"encoder.projection.\1",), _same),
-    (LAYER + r"input_linearity\.weight", (r"\1_lstm.layers.\2.input_weight",), _gates),
-    (LAYER + r"state_linearity\.weight", (r"\1_lstm.layers.\2.recurrent_weight",), _gates),
-    (LAYER + r"state_linearity\.bias", (r"\1_lstm.layers.\2.bias",), _bias),
-    (LAYER + r"state_projection\.weight", (r"\1_lstm.layers.\2.projection_weight",), _same),
-)
-"""AllenNLP's names, ours, and what is to be done with the values."""
-
-
-UNKNOWN = "@@UNKNOWN@@"
-"""The word whose id AllenNLP's vocabularies give to every word they do not have."""
-
-
-class StatefulBiLM(nn.Module):
-    """A biLM of characters in which row i of a batch continues row i of the batch before.
-
-    The token vectors of `vocab_to_cache`, whose entry 0 is the padding, are computed once.
-    """
-
-    def __init__(self, bilm: BiLM, vocab_to_cache: Sequence[str] | None = None) -> None:
-        super().__init__()
-        if not isinstance(bilm.config.encoder, CharacterEncoderConfig):
-            raise InputError("this model reads words, not characters; use elmokit.Embedder for it")
-        self.bilm = bilm
-        self.max_characters = bilm.config.encoder.max_characters
-        self.vocabulary = (
-            CachedVocabulary(vocab_to_cache, self.max_characters) if vocab_to_cache else None
-        )
-        self._state: BiLMState | None = None
-
-    def forward(
-        self, inputs: Tensor, word_inputs: Tensor | None = None, stateful: bool = True
-    ) -> Layers:
-        """Layers of character ids (batch, words, characters), markers included.
-
-        `word_inputs` (batch, words) are ids of the cached vocabulary.
-        """
-        self.check(inputs, word_inputs)
-        token_vectors, mask = self.token_vectors(inputs, word_inputs)
-        state = self._state if stateful else None
-        layers, after = self.bilm.contextualize(token_vectors, mask.sum(1), state)
-        if stateful:
-            self._state = after.detach()
-        return layers
-
-    def reset_state(self) -> None:
-        """Start from zeros again."""
-        self._state = None
-
-    def check(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
-        """Raise for ids of the wrong shape."""
-        if inputs.dim() != 3 or inputs.shape[-1] != self.max_characters:
-            raise InputError(
-                f"inputs have shape {tuple(inputs.shape)}; they must be "
-                f"(batch, words, {self.max_characters}), as batch_to_ids makes them"
-            )
-        if word_inputs is not None and word_inputs.shape != inputs.shape[:2]:
-            raise InputError(
-                f"word_inputs have shape {tuple(word_inputs.shape)} beside inputs "
-                f"{tuple(inputs.shape)}; give one id for each word"
-            )
-
-    def token_vectors(self, inputs: Tensor, word_inputs: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Token vectors (batch, words + 2, token_size), markers included, and their mask."""
-        bilm, vocabulary = self.bilm, self.vocabulary
-        if vocabulary is None or word_inputs is None:
-            ids, mask = bilm.add_markers(inputs, bilm.mask(inputs))
-            return bilm.encode(ids, mask), mask
-        known, spellings = vocabulary.spell(word_inputs, inputs)
-        ids, mask = bilm.add_markers(spellings, bilm.mask(spellings))
-        if torch.is_grad_enabled() and any(p.requires_grad for p in bilm.encoder.parameters()):
-            # Remembered vectors would have no gradients, and be out of date after a step.
-            return bilm.encode(ids, mask), mask
-        # What is left to encode: the two markers, and words that the vocabulary does not have.
-        new = mask.clone()
-        new[:, 1:-1] &= ~known
-        vectors = bilm.encode(ids, new)
-        vectors[:, 1:-1][known] = vocabulary.vectors(bilm)[word_inputs[known]]
-        return vectors, mask
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Read what AllenNLP saved, too."""
-        trained = any(parameter.requires_grad for parameter in self.bilm.parameters())
-        rename_weights(state_dict, prefix, f"{prefix}bilm.", keep_cached_words=trained)
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
-
-class CachedVocabulary(nn.Module):
-    """Words by number: their spellings, and their token vectors once computed.
-
-    Word i has id i. Entry 0 is the padding symbol, whatever it is.
-    """
-
-    spellings: Tensor  # (words, max_characters), zeros for the padding
-
-    def __init__(self, words: Sequence[str], max_characters: int) -> None:
-        super().__init__()
-        if isinstance(words, str):
-            raise InputError(f"vocab_to_cache is {short(words)}; give a list of words")
-        words = list(words)
-        UnusualWords(max_characters).note_all([without_markers(words[1:])])
-        spellings = torch.from_numpy(character_ids(words, max_characters))
-        spellings[0] = 0
-        self.register_buffer("spellings", spellings, persistent=False)
-        self.unknown_id = words.index(UNKNOWN) if UNKNOWN in words else -1
-        self._vectors: Tensor | None = None
-        self._made_from: object = None
-
-    def spell(self, word_ids: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Which words (batch, words) are known, and the spelling of each word.
-
-        A word that the vocabulary does not have is spelt as in `inputs`.
-        """
-        spelt = (inputs != 0).any(-1)
-        known = (word_ids > 0) & (word_ids < len(self.spellings))
-        known &= ~((word_ids == self.unknown_id) & spelt)
-        nowhere = (word_ids != 0) & ~known & ~spelt
-        if bool(nowhere.any()):
-            raise InputError(
-                f"word_inputs have id {int(word_ids[nowhere][0])}, vocab_to_cache has "
-                f"{len(self.spellings)} words; give the characters of other words in inputs"
-            )
-        spellings = torch.where((word_ids != 0)[..., None], inputs, 0)
-        spellings[known] = self.spellings[word_ids[known]].to(inputs)
-        return known, spellings
-
-    def vectors(self, bilm: BiLM) -> Tensor:
-        """Token vectors (words, token_size), computed again when the encoder has changed."""
-        version = version_of(bilm.encoder.parameters())
-        if self._vectors is None or version != self._made_from:
-            with torch.no_grad():
-                self._vectors = bilm.encoder(self.spellings)
-            self._made_from = version
-        return self._vectors
-
+from elmokit.text.characters import MAX_CHARACTERS, batch_to_ids, character_ids, short
 
 __all__ = [
     "DEFAULT_OPTIONS_FILE",
     "DEFAULT_WEIGHT_FILE",
+    "ELMoCharacterMapper",
+    "ELMoTokenCharactersIndexer",
     "Elmo",
     "ElmoEmbedder",
+    "ElmoLstm",
+    "ElmoTokenEmbedder",
     "ScalarMix",
+    "add_sentence_boundary_token_ids",
     "batch_to_ids",
+    "install",
+    "main",
+    "remove_sentence_boundaries",
 ]
 
 
@@ -321,14 +157,14 @@ class Elmo(nn.Module):
         if module is None:
             if options_file is None:
                 raise InputError("give options_file and weight_file, or a module")
-            saved = read_model(options_file, weight_file)
-            module = BiLM.from_weights(saved.config, saved.weights).requires_grad_(requires_grad)
+            module = _ElmoBiLm(options_file, weight_file, requires_grad).bilm
         elif options_file is not None or weight_file is not None:
             raise InputError("options_file and weight_file must be None where a module is given")
         self._elmo_lstm = stateful_bilm(module, vocab_to_cache)
         self._keep_sentence_boundaries = keep_sentence_boundaries
         self._dropout = nn.Dropout(dropout)
-        self.stateful = stateful
+        if not stateful:
+            self.stateful = False
         self.num_output_representations = num_output_representations
         for number in range(num_output_representations):
             mix = ScalarMix(
@@ -353,15 +189,14 @@ class Elmo(nn.Module):
             )
             word_inputs = None
         check_ids(inputs)
+        inputs = self._elmo_lstm.spelt(inputs, word_inputs)
         leading = inputs.shape[:-2]
         if inputs.dim() > 3:
             inputs = inputs.flatten(0, -3)
         if word_inputs is not None and word_inputs.dim() > 2:
             word_inputs = word_inputs.flatten(0, -2)
-        layers, mask = self._elmo_lstm(inputs, word_inputs, self.stateful)
-        numbers = range(self.num_output_representations)
-        mixes = [self.get_submodule(f"scalar_mix_{number}") for number in numbers]
-        mixed = [mix(layers, mask) for mix in mixes]
+        layers, mask = self._elmo_lstm.read(inputs, word_inputs)
+        mixed = [mix(layers, mask) for mix in self._scalar_mixes]
         if not self._keep_sentence_boundaries:  # removed last: the layer norm counts them
             pairs = [remove_markers(vectors, mask) for vectors in mixed]
             mixed, mask = [vectors for vectors, _ in pairs], pairs[0][1]
@@ -375,21 +210,282 @@ class Elmo(nn.Module):
         """Size of a representation."""
         return self._elmo_lstm.bilm.config.vector_size
 
+    @property
+    def stateful(self) -> bool:
+        """Whether each batch continues the one before."""
+        return self._elmo_lstm._elmo_lstm.stateful
+
+    @stateful.setter
+    def stateful(self, stateful: bool) -> None:
+        self._elmo_lstm._elmo_lstm.stateful = stateful
+
+    @property
+    def _scalar_mixes(self) -> list[nn.Module]:
+        numbers = range(self.num_output_representations)
+        return [self.get_submodule(f"scalar_mix_{number}") for number in numbers]
+
     def reset_state(self) -> None:
         """Forget the batches read so far."""
-        self._elmo_lstm.reset_state()
+        self._elmo_lstm._elmo_lstm.reset_states()
 
 
-def stateful_bilm(
-    module: BiLM | StatefulBiLM, vocab_to_cache: Sequence[str] | None
-) -> StatefulBiLM:
-    """The biLM of another `Elmo`, with its state and vocabulary, or one around `module`."""
-    if isinstance(module, BiLM):
-        return StatefulBiLM(module, vocab_to_cache)
-    if not isinstance(module, StatefulBiLM):
-        raise InputError(
-            f"module is a {type(module).__name__}; give an elmokit BiLM, or another Elmo's biLM"
+class ElmoTokenEmbedder(nn.Module):
+    """One mixture of an `Elmo`, projected to `projection_dim` if that is given."""
+
+    def __init__(
+        self,
+        options_file: Location,
+        weight_file: Location | None,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        requires_grad: bool = False,
+        projection_dim: int | None = None,
+        vocab_to_cache: Sequence[str] | None = None,
+        scalar_mix_parameters: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self._elmo = Elmo(
+            options_file,
+            weight_file,
+            1,
+            requires_grad=requires_grad,
+            do_layer_norm=do_layer_norm,
+            dropout=dropout,
+            vocab_to_cache=vocab_to_cache,
+            scalar_mix_parameters=scalar_mix_parameters,
         )
-    if vocab_to_cache:
-        raise InputError("vocab_to_cache must be given to the Elmo that the module comes from")
-    return module
+        size = self._elmo.get_output_dim()
+        self._projection = nn.Linear(size, projection_dim) if projection_dim else None
+        self.output_dim = projection_dim or size
+
+    def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> Tensor:
+        """Represent words (batch, …, words, size) of character ids, as `Elmo` does."""
+        [vectors] = self._elmo(inputs, word_inputs)["elmo_representations"]
+        return vectors if self._projection is None else self._projection(vectors)
+
+    def get_output_dim(self) -> int:
+        """Size of a representation."""
+        return self.output_dim
+
+    @classmethod
+    def from_params(cls, vocab: Any, params: Mapping[str, Any]) -> ElmoTokenEmbedder:
+        """Make one from a table of settings; `namespace_to_cache` names words of `vocab`."""
+        settings = {name: value for name, value in params.items() if name != "type"}
+        namespace = settings.pop("namespace_to_cache", None)
+        if namespace is not None:
+            settings["vocab_to_cache"] = list(vocab.get_token_to_index_vocabulary(namespace))
+        return cls(**settings)
+
+
+class ELMoCharacterMapper:
+    """Spells words as character ids; `tokens_to_add` gives words a character of their own.
+
+    Its constants are AllenNLP's, one less than the ids that models read.
+    """
+
+    max_word_length = MAX_CHARACTERS
+    beginning_of_sentence_character = BEGIN_SENTENCE - 1
+    end_of_sentence_character = END_SENTENCE - 1
+    beginning_of_word_character = BEGIN_WORD - 1
+    end_of_word_character = END_WORD - 1
+    padding_character = WORD_PADDING - 1
+    bos_token = "<S>"
+    eos_token = "</S>"
+    beginning_of_sentence_characters, end_of_sentence_characters = (
+        character_ids([bos_token, eos_token]) - 1
+    ).tolist()  # fmt: skip
+
+    def __init__(self, tokens_to_add: Mapping[str, int] | None = None) -> None:
+        self.tokens_to_add = dict(tokens_to_add or {})
+        for token, character in self.tokens_to_add.items():
+            if character not in range(self.padding_character + 1):
+                most = self.padding_character
+                raise InputError(f"tokens_to_add: {token!r} is {character!r}; give 0 to {most}")
+
+    def convert_word_to_char_ids(self, word: str) -> list[int]:
+        """The ids of a word."""
+        if word not in self.tokens_to_add:
+            return character_ids([word])[0].tolist()
+        ids = [WORD_PADDING] * self.max_word_length
+        ids[:3] = BEGIN_WORD, self.tokens_to_add[word] + 1, END_WORD
+        return ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ELMoCharacterMapper) and self.tokens_to_add == other.tokens_to_add
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class ELMoTokenCharactersIndexer:
+    """Turns tokens, texts or whatever has one, into lists of character ids."""
+
+    def __init__(
+        self,
+        namespace: str = "elmo_characters",
+        tokens_to_add: Mapping[str, int] | None = None,
+        token_min_padding_length: int = 0,
+    ) -> None:
+        self._namespace = namespace
+        self._token_min_padding_length = token_min_padding_length
+        self._mapper = ELMoCharacterMapper(tokens_to_add)
+
+    def count_vocab_items(self, token: Any, counter: Any) -> None:
+        """Count nothing: there is no vocabulary of characters."""
+
+    def tokens_to_indices(
+        self, tokens: Sequence[Any], vocabulary: Any = None, index_name: str = "elmo_tokens"
+    ) -> dict[str, list[list[int]]]:
+        """The ids of each token, under a name."""
+        texts = [getattr(token, "text", token) for token in tokens]
+        for text in texts:
+            if not isinstance(text, str):
+                raise InputError(f"a token's text is {short(text)}; give tokens that have a text")
+        return {index_name: [self._mapper.convert_word_to_char_ids(text) for text in texts]}
+
+    def get_padding_lengths(self, token: Any) -> dict[str, int]:
+        """Nothing: all words have one length."""
+        return {}
+
+    def as_padded_tensor(
+        self,
+        tokens: Mapping[str, list[list[int]]],
+        desired_num_tokens: Mapping[str, int],
+        padding_lengths: Any = None,
+    ) -> dict[str, Tensor]:
+        """Ids (words, characters) under each name, cut or padded with zeros to so many words."""
+        padded = {}
+        for name, ids in tokens.items():
+            shape = desired_num_tokens[name], ELMoCharacterMapper.max_word_length
+            padded[name] = torch.zeros(shape, dtype=torch.long)
+            for row, word in zip(padded[name], ids, strict=False):
+                row[:] = torch.tensor(word)
+        return padded
+
+
+def add_sentence_boundary_token_ids(
+    tensor: Tensor, mask: Tensor, sentence_begin_token: Any, sentence_end_token: Any
+) -> tuple[Tensor, Tensor]:
+    """Wrap each sentence of ids (batch, words, …) in markers; give the mask of the result too."""
+    lengths = (mask != 0).sum(1)
+    marked = tensor.new_zeros(tensor.shape[0], tensor.shape[1] + 2, *tensor.shape[2:])
+    marked[:, 1:-1] = tensor
+    marked[:, 0] = sentence_begin_token
+    marked[torch.arange(len(tensor), device=tensor.device), lengths + 1] = sentence_end_token
+    known = marked != 0
+    return marked, known.any(-1) if known.dim() == 3 else known
+
+
+def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Cut the markers from vectors (batch, words + 2, size) and their mask; padding is zero."""
+    return remove_markers(tensor, mask != 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command `allennlp`, of which `elmo` is here; its arguments are those of the process."""
+    parser = argparse.ArgumentParser(prog="allennlp")
+    command = parser.add_subparsers(required=True, metavar="elmo").add_parser("elmo")
+    command.add_argument("input_file")
+    command.add_argument("output_file")
+    output = command.add_mutually_exclusive_group(required=True)
+    for name in ("all", "top", "average"):
+        output.add_argument(f"--{name}", dest="output_format", action="store_const", const=name)
+    command.add_argument("--options-file", default=DEFAULT_OPTIONS_FILE)
+    command.add_argument("--weight-file", default=DEFAULT_WEIGHT_FILE)
+    command.add_argument("--batch-size", type=int, default=64)
+    command.add_argument("--cuda-device", type=int, default=-1)
+    command.add_argument("--forget-sentences", action="store_true")
+    command.add_argument("--use-sentence-keys", action="store_true")
+    for unused in ("--vocab-path", "--include-package"):
+        command.add_argument(unused, action="append", help="accepted, and not used")
+    command.add_argument("--file-friendly-logging", action="store_true", help="the same")
+    told = parser.parse_args(arguments)
+    path = Path(told.input_file)
+    with disk_errors(path, "read"), path.open(encoding="utf-8") as file:
+        ElmoEmbedder(told.options_file, told.weight_file, told.cuda_device).embed_file(
+            file,
+            told.output_file,
+            told.output_format,
+            told.batch_size,
+            told.forget_sentences,
+            told.use_sentence_keys,
+        )
+
+
+ConfigurationError = ElmoError
+MODULES = {
+    "": "",
+    ".commands": "main",
+    ".commands.elmo": "ElmoEmbedder batch_to_ids DEFAULT_OPTIONS_FILE DEFAULT_WEIGHT_FILE",
+    ".common": "",
+    ".common.checks": "ConfigurationError",
+    ".data": "",
+    ".data.token_indexers": "ELMoTokenCharactersIndexer",
+    ".data.token_indexers.elmo_indexer": "ELMoTokenCharactersIndexer ELMoCharacterMapper",
+    ".modules": "Elmo ScalarMix",
+    ".modules.elmo": "Elmo ScalarMix batch_to_ids _ElmoBiLm _ElmoCharacterEncoder "
+    "ELMoCharacterMapper ELMoTokenCharactersIndexer ElmoLstm "
+    "add_sentence_boundary_token_ids remove_sentence_boundaries",
+    ".modules.elmo_lstm": "ElmoLstm",
+    ".modules.scalar_mix": "ScalarMix",
+    ".modules.token_embedders": "ElmoTokenEmbedder",
+    ".modules.token_embedders.elmo_token_embedder": "ElmoTokenEmbedder",
+    ".nn": "",
+    ".nn.util": "add_sentence_boundary_token_ids remove_sentence_boundaries",
+}
+"""The modules of AllenNLP that `install` stands in for, and what each has."""
+
+
+def install() -> None:
+    """Make the old imports work in this process: `from allennlp.modules.elmo import Elmo`.
+
+    What of AllenNLP is not about ELMo is not there. Where AllenNLP itself is installed, that is an
+    error.
+    """
+    there = sys.modules.get("allennlp")
+    if getattr(there, "stands_in", False):
+        return
+    if there is not None or find_spec("allennlp") is not None:
+        raise InputError(
+            "allennlp is installed; uninstall it (pip uninstall allennlp), or import from "
+            "elmokit.adaptors.allennlp instead"
+        )
+    for suffix, names in MODULES.items():
+        name = f"allennlp{suffix}"
+        module = ModuleType(name, f"What elmokit has of {name}.")
+        module.__spec__ = ModuleSpec(name, None, is_package=True)
+        module.__path__ = []
+        vars(module).update((each, globals()[each]) for each in names.split())
+        sys.modules[name] = module
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], own, module)
+    vars(sys.modules["allennlp"]).update(stands_in=True, __version__="0.9.0")
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run a program with its arguments: `SCRIPT …`, `-m MODULE …` or AllenNLP's `elmo …`."""
+    program, *rest = arguments or ["--help"]
+    try:
+        install()
+        if program == "elmo":
+            main(arguments)
+            return
+        if program in ("-h", "--help") or (program == "-m" and not rest):
+            raise InputError("name a SCRIPT, -m MODULE, or elmo, and what it is to be given")
+        if program != "-m" and not os.path.exists(program):
+            raise InputError(f"{program}: there is no such script")
+    except ElmoError as error:
+        sys.exit(f"elmokit.adaptors.allennlp: {error}")
+    if program == "-m":
+        sys.argv[:] = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv[:] = arguments
+        sys.path[0] = os.path.dirname(os.path.abspath(program))
+        runpy.run_path(program, run_name="__main__")
+
+
+if __name__ == "__main__":  # as the module that programs import, not a second one
+    from elmokit.adaptors import allennlp
+
+    allennlp.run(sys.argv[1:])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from elmokit.adaptors.allennlp_bilm import StatefulBiLM, StateOfEmbedder
 from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, find_published
@@ -43,12 +44,27 @@ class ElmoEmbedder:
         cuda_device: int = -1,
         stateful: bool = True,
     ) -> None:
+        self.cuda_device = cuda_device
         self.embedder = Embedder.load(
             options_file,
             weight_file,
             device="cpu" if cuda_device < 0 else f"cuda:{cuda_device}",
             state="carry" if stateful else "zero",
         )
+
+    @property
+    def elmo_bilm(self) -> StatefulBiLM:
+        """The biLM as a module, which shares the state."""
+        bilm = self.embedder.bilm
+        return StatefulBiLM(bilm, state=StateOfEmbedder(self.embedder))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "carried": self.embedder.carried}  # which its pickle has not
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        carried = state.pop("carried")
+        self.__dict__.update(state)
+        self.embedder.carried = carried
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """All layers (batch, layers, words, size), zero on padding, and the mask (batch, words)."""

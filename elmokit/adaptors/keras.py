@@ -37,7 +37,7 @@ from elmokit.adaptors.text_reader import (
     checked_texts,
     load_shared,
 )
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoError, FormatError, InputError
 from elmokit.inference.layers import Vectors
 from elmokit.io.fetch import Progress
 from elmokit.io.files import write_atomically
@@ -406,6 +406,8 @@ def load(path: str | Path, model: Spec = None) -> Any:
     token = _model_elsewhere.set(model)
     try:
         return keras.saving.load_model(path)
+    except ElmoError:
+        raise
     except (OSError, KeyError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
         raise FormatError(f"{path}: is not a Keras model that can be read ({why})") from error

@@ -1,7 +1,8 @@
 """The TF-Hub module of 2018: `from elmokit.adaptors import tensorflow_hub as hub`.
 
 Inputs and outputs are those of `https://tfhub.dev/google/elmo/3`, as torch tensors. Every sentence
-starts from zeros, and padded positions are zero.
+starts from zeros, and padded positions are zero. `Module` is what TF 1 called, `load` and
+`KerasLayer` what TF 2 does.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmokit.bundled import ENGLISH_SMALL
@@ -92,18 +95,83 @@ class Module(nn.Module):
         outputs = outputs_of(layers, self.mix(layers.vectors))
         return outputs if as_dict else outputs["default"]
 
+    @property
+    def signatures(self) -> dict[str, Callable[..., Any]]:
+        """What TF 2 calls: functions of texts, or of `tokens` and `sequence_len`, to all outputs.
+
+        The inputs may be named or not.
+        """
+        return {name: partial(self._call, name) for name in ("default", "tokens")}
+
+    def _call(self, signature: str, *inputs: Any, **named: Any) -> Any:
+        given = [*inputs, *(named.values() if signature == "default" else [named] if named else [])]
+        if len(given) != 1:
+            raise InputError(f"the signature {signature!r} has one input; {len(given)} are given")
+        return self(given[0], signature, as_dict=True)
+
+
+def load(handle: Spec, *_: object, **__: object) -> Module:
+    """What `hub.load` was: call one of its `signatures`. Tags and options change nothing."""
+    return Module(handle)
+
+
+class KerasLayer(Module):
+    """What `hub.KerasLayer` was, called as a function; it stands in no Keras model.
+
+    Args:
+        handle: The model, as for `Module`.
+        trainable: As for `Module`.
+        signature: "default" or "tokens".
+        output_key: Which output a call gives.
+        signature_outputs_as_dict: Give all outputs.
+        settings: Keras's own; they change nothing.
+    """
+
+    def __init__(
+        self,
+        handle: Spec,
+        trainable: Trainable = False,
+        signature: str | None = None,
+        output_key: str | None = None,
+        signature_outputs_as_dict: bool = False,
+        **settings: object,
+    ) -> None:
+        super().__init__(handle, trainable)
+        self.signature = signature or "default"
+        self.output_key = None if signature_outputs_as_dict else output_key or "default"
+
+    def forward(self, inputs: Any, *_: object, **__: object) -> Any:
+        """Embed sentences; whether in training changes nothing."""
+        outputs: Any = super().forward(inputs, self.signature, as_dict=True)
+        if self.output_key is not None and self.output_key not in outputs:
+            names = ", ".join(outputs)
+            raise InputError(f"output_key is {self.output_key!r}; use one of {names}")
+        return outputs if self.output_key is None else outputs[self.output_key]
+
+
+class Output(Tensor):
+    """A tensor that becomes an array though it has gradients, as one of TensorFlow does."""
+
+    def numpy(self, *, force: bool = True) -> NDArray[Any]:
+        """The values, without gradients."""
+        return self.as_subclass(Tensor).numpy(force=force)
+
+    def __array__(self, dtype: Any = None, *_: object, **__: object) -> NDArray[Any]:
+        return self.numpy().astype(dtype or np.float32, copy=False)
+
 
 def outputs_of(layers: Layers, elmo: Tensor) -> dict[str, Tensor]:
     """The hub's outputs by name, of layers and their mix (batch, words, size)."""
     lengths = layers.mask.sum(1)
     tokens, *lstm_outputs = layers.vectors
-    return {
+    outputs = {
         "word_emb": tokens[:, :, : tokens.shape[-1] // 2],  # both halves are the token vector
         **{f"lstm_outputs{n}": vectors for n, vectors in enumerate(lstm_outputs, start=1)},
         "elmo": elmo,
         "default": elmo.sum(1) / lengths.clamp(min=1)[:, None],
         "sequence_len": lengths,
     }
+    return {n: o.as_subclass(Output) if o.requires_grad else o for n, o in outputs.items()}
 
 
 def locations_of(spec: Spec) -> tuple[str, ...]:
@@ -138,7 +206,7 @@ def load_instead_of_hub(url: str, **settings: Any) -> Embedder:
     chosen = os.environ.get(CHOSEN_MODEL, "").strip()
     try:
         embedder = Embedder.load(*(chosen_locations(chosen) if chosen else ()), **settings)
-    except (InputError, ValueError) as error:  # the latter for a quote that has no end
+    except ValueError as error:  # an InputError, or a quote that has no end
         raise InputError(f"{CHOSEN_MODEL}: {error}") from error
     warnings.warn(
         f"{url}: the hub is gone; {chosen or 'the bundled model'} is used instead, whose "
@@ -180,12 +248,29 @@ def cut_padding(inputs: object) -> tuple[list[list[str]], int]:
 
 
 def as_list(values: object, name: str) -> list[Any]:
-    """A list of what a list, a tuple, an array, a tensor or a column of a table holds."""
+    """A list of what a list, a tuple, an array, a tensor or a column of a table holds.
+
+    Bytes, TensorFlow's strings, are texts in UTF-8.
+    """
+    if hasattr(values, "numpy") and not isinstance(values, Tensor):
+        values = values.numpy()
     if hasattr(values, "tolist"):
         values = values.tolist()
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise InputError(f"{name} is {short(values)}; give a list")
-    return list(values)
+    return [as_text(value) for value in values]
+
+
+def as_text(value: Any) -> Any:
+    """The text of bytes, of those in a list too; anything else as it is."""
+    if isinstance(value, list | tuple):
+        return [as_text(one) for one in value]
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{short(value)} is not UTF-8 ({error.reason})") from error
 
 
 def list_of_texts(texts: object) -> list[str]:

@@ -24,8 +24,9 @@ from elmokit.adaptors.tensorflow_hub import (
 )
 from elmokit.bundled import is_bundled
 from elmokit.config import Count, CountOrZero, Precision, checked
-from elmokit.errors import InputError
-from elmokit.formats.find import MODEL_OF_RUN, is_published
+from elmokit.errors import InputError, MissingFileError
+from elmokit.formats.find import FOLDERS_OF_CHECKPOINTS, MODEL_OF_RUN, is_published
+from elmokit.formats.tf_checkpoint import is_checkpoint, prefix_of
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Vectors
 from elmokit.io.fetch import Progress
@@ -76,8 +77,9 @@ def load_shared(
         named = "://" in location or is_published(location) or is_bundled(location)
         # A word that nothing was trained with may be a misspelt name, which loading has hints for.
         is_path = expected is not None or os.path.isabs(location)
-        if is_path and not named and not os.path.exists(location):
-            raise InputError(f"{location}: there is no such file or folder; {remedy}")
+        there = os.path.exists(location) or is_checkpoint(location)
+        if is_path and not named and not there:
+            raise MissingFileError(f"{location}: there is no such file or folder; {remedy}")
     loaded = _load(locations, _stamp(locations), device, precision)
     if expected not in (None, loaded.checksum):
         raise InputError(
@@ -111,7 +113,12 @@ def _stamp(locations: tuple[str, ...]) -> object:
     chosen = os.environ.get(CHOSEN_MODEL) if any(map(HUB_URL.fullmatch, locations)) else None
     files = []
     for path in map(Path, locations):
-        inside = [*path.glob("*"), *(path / MODEL_OF_RUN).glob("*")] if path.is_dir() else [path]
+        if path.is_dir():
+            folders = (".", MODEL_OF_RUN, *FOLDERS_OF_CHECKPOINTS)
+            inside = [file for folder in folders for file in (path / folder).glob("*")]
+        else:
+            of_checkpoint = f"{prefix_of(path).name}.*"
+            inside = [path, *(path.parent.glob(of_checkpoint) if is_checkpoint(path) else ())]
         files += [(str(file), file.stat()) for file in inside if file.is_file()]
     return chosen, tuple(sorted((name, about.st_size, about.st_mtime_ns) for name, about in files))
 

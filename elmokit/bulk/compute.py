@@ -18,7 +18,6 @@ from elmokit.bulk.parts import Array, Part
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.inference.embedder import (
     LONGEST_WHOLE,
-    SENTENCES_PER_CARRIED_BATCH,
     Embedder,
     unless_out_of_memory,
 )
@@ -168,8 +167,8 @@ NEXT_ROW = "next_row"
 class Computer:
     """Computes arrays of sentences, each distinct sentence of a call once.
 
-    In state `carry` every sentence is computed, in AllenNLP's batches: sentence i of all calls
-    continues sentence i - 64, however many a call has.
+    In state `carry` every sentence is computed, in the embedder's batches: sentence i of all calls
+    continues sentence i - `batch_size`, however many a call has.
 
     Args:
         embedder: The model.
@@ -258,10 +257,10 @@ class Computer:
         vectors: list[Vectors] = []
         while len(vectors) < len(sentences):
             start = len(vectors)
-            room = SENTENCES_PER_CARRIED_BATCH - self._next_row
+            room = self.embedder.batch_size - self._next_row
             vectors += self._embed(sentences[start : start + room], self._next_row)
             self._next_row += len(vectors) - start
-            self._next_row %= SENTENCES_PER_CARRIED_BATCH
+            self._next_row %= self.embedder.batch_size
         return vectors
 
     def _embed(self, sentences: Sequence[Sentence], first_row: int = 0) -> list[Vectors]:

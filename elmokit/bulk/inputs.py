@@ -5,6 +5,7 @@
 | `.jsonl`, `.ndjson` | an object on a line; its column is a text or a list of words |
 | `.csv`, `.tsv` | a row under a line that names the columns; its column is a text |
 | `.parquet` | a row; its column is a text or a list of words |
+| `.fasta`, `.fa`, `.faa` | a protein, its residues the words; its name is the id |
 | any other | a line, which is a text |
 
 All but Parquet may be compressed (`.csv.gz`, `.jsonl.zst`, `.xz`). `format` says what a stream is,
@@ -28,7 +29,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.io.tables import TABLE_SUFFIXES, Row, TableFormat, parquet_rows, text_rows
+from elmokit.io.tables import (
+    FASTA_SUFFIXES,
+    TABLE_SUFFIXES,
+    Row,
+    TableFormat,
+    fasta_rows,
+    parquet_rows,
+    text_rows,
+)
 from elmokit.io.text_files import (
     OF_EXAMPLES,
     STANDARD_INPUT,
@@ -81,7 +90,7 @@ def _warn_of_glued(glued: list[str], texts: int, name: str) -> None:
 
 PARQUET = ".parquet"
 TABLES = (*TABLE_SUFFIXES, PARQUET)
-SUFFIXES = (*TEXT_SUFFIXES, *TABLES)
+SUFFIXES = (*TEXT_SUFFIXES, *TABLES, *FASTA_SUFFIXES)
 """The files that are taken from a folder."""
 END_BYTES = 1 << 16
 
@@ -267,6 +276,8 @@ def _rows_of(path: Path, settings: TextSettings, streamed: bool, start: int = 1)
             read_lines(path, settings.encoding, settings.errors), format, settings, start
         )
     lines = read_lines(path, settings.encoding, settings.errors, start)
+    if kind in FASTA_SUFFIXES:
+        return fasta_rows(lines)
     return (Row(line.number, line.text, position=line.position) for line in lines)
 
 

@@ -26,7 +26,7 @@ from elmokit.bulk.inputs import Input, input_of
 from elmokit.bulk.parts import Array, Part, PartStore, Seen, cut, name_of_part
 from elmokit.errors import ElmoError, InputError
 from elmokit.formats.mixes import read_mix
-from elmokit.inference.embedder import Embedder
+from elmokit.inference.embedder import SENTENCES_PER_CARRIED_BATCH, Embedder
 from elmokit.inference.token_vectors import KnownWords
 from elmokit.io.fetch import Progress
 from elmokit.io.files import disk_errors, is_any_of, sha256_of
@@ -66,7 +66,7 @@ def check_output(
 
     Where it is there and to be resumed, `EmbeddingJob` says whether it is of the same run.
     """
-    check_writable(output, settings.compression)
+    check_writable(output, settings.compression, settings.output_format)
     RunFolder.beside(output).check_output(resume=resume, force=force)
 
 
@@ -109,7 +109,7 @@ class EmbeddingJob:
         settings: VectorSettings,
         engine: Mapping[str, Any],
     ) -> None:
-        check_writable(output, settings.compression)
+        check_writable(output, settings.compression, settings.output_format)
         check_not_input(output, source)
         self.embedder = embedder
         self.source = source
@@ -181,12 +181,15 @@ def identity_of(
     embedder: Embedder, source: Input, settings: VectorSettings, engine: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the vectors depend on."""
+    state = [embedder.state, embedder.warm_runs]
+    if embedder.state == "carry" and embedder.batch_size != SENTENCES_PER_CARRIED_BATCH:
+        state.append(embedder.batch_size)
     return {
         **engine,
         "device": embedder.device.type,
         "input": source.identity(),
         "model": embedder.fingerprint(),
-        "state": [embedder.state, embedder.warm_runs],
+        "state": state,
         "precision": embedder.precision,
         "layers": [settings.layers, sha256_of(settings.mix) if settings.mix else None],
         "pool": settings.pool,

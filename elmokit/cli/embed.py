@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 
 
 class EmbedCommand(options.ModelCommand):
-    """A command whose `--layers` also takes `mix FILE`."""
+    """A command whose `--layers` also takes `mix FILE`, and `--format` what OUT is to be."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read `--layers mix FILE` as `--layers mix --mix FILE`."""
+        """Read `--layers mix FILE` as `--layers mix --mix FILE`; `--format hdf5` is of OUT."""
         args = list(args)
+        for place in range(len(args) - 1):
+            if args[place : place + 2] == ["--format", "hdf5"]:
+                args[place] = "--output-format"
         for place in range(len(args) - 2):
             if args[place : place + 2] == ["--layers", "mix"] and args[place + 2][:1] != "-":
                 args.insert(place + 2, "--mix")
@@ -34,7 +38,7 @@ vector_options = options.combined(
     options.value(
         "--layers",
         "LAYERS",
-        "average, top, all, a layer's number, or mix FILE: a mix that a task has learnt.",
+        "average, sum, top, all, a layer's number, or mix FILE: a mix that a task has learnt.",
         default="average",
     ),
     click.option("--mix", metavar="FILE", hidden=True),
@@ -64,9 +68,13 @@ vector_options = options.combined(
 )
 @options.model
 @options.text
+@options.choice(
+    "--output-format", ("hdf5",), "What OUT is, whatever its name says; also as --format hdf5."
+)
 @options.value("--keep", "NAME", "Of a table: a column to keep as the vectors' id.")
 @vector_options
 @options.computing
+@options.number("--batch-size", "Rows that --state carry continues: 64, AllenNLP's, unless given.")
 @options.choice(
     "--engine", ("local", "ray"), "This machine, or the machines of a Ray cluster.", default="local"
 )
@@ -78,6 +86,8 @@ vector_options = options.combined(
 def embed(
     inputs: tuple[str, ...],
     output: str,
+    output_format: Any,
+    batch_size: int | None,
     engine: str,
     ray_address: str | None,
     resume: bool,
@@ -89,9 +99,9 @@ def embed(
     """Turn text of any size into a file of vectors.
 
     INPUT is a text file (a sentence a line, words separated by whitespace), JSON lines or CSV,
-    plain or as .gz, .bz2, .xz or .zst, or Parquet; several files, patterns or folders; or - for
-    standard input. Line n of a text is vector n of OUT; blank lines are kept, with no words. Raw
-    text needs --tokenize, or --split.
+    plain or as .gz, .bz2, .xz or .zst, or Parquet; FASTA (.fasta, .fa, .faa), a residue a word;
+    several files, patterns or folders; or - for standard input. Line n of a text is vector n of
+    OUT; blank lines are kept, with no words. Raw text needs --tokenize, or --split.
 
     Memory does not grow with the text. What is done is kept in OUT.parts until OUT is whole: after
     Ctrl-C, a crash or a power cut, the same command with --resume continues.
@@ -101,6 +111,7 @@ def embed(
       elmo embed sentences.txt -o vectors.h5
       elmo embed "news/*.txt.gz" --split --pool mean --dtype float16 -o news.parquet
       elmo embed reviews.csv --text-column text --keep id --tokenize --pool mean -o reviews.npz
+      elmo embed proteins.fasta --model seqvec/ --layers sum --pool mean -o proteins.h5
     """
     give_back_large_blocks()
     remember_few_shapes()
@@ -110,7 +121,11 @@ def embed(
         raise click.UsageError("--ray-address is for --engine ray")
     if engine == "ray" and options.threads_given() is not None:
         raise click.UsageError("--threads is for --engine local; Ray's workers have one CPU each")
-    settings = vector_settings(flags)
+    if batch_size is not None:
+        if flags["state"] != "carry":
+            raise click.UsageError("--batch-size is for --state carry; nothing else depends on it")
+        flags["batch_size"] = batch_size
+    settings = replace(vector_settings(flags), output_format=output_format)
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(inputs, options.text_settings(flags))
     from elmokit.bulk.pipeline import check_output, embed_files

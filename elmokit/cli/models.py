@@ -18,7 +18,8 @@ from elmokit.cli.progress import Display
 def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
     """Say what a model is: its shape, its size, where it is.
 
-    MODEL is a model folder, or OPTIONS WEIGHTS; without it, the bundled model.
+    MODEL is a folder, an archive or a checkpoint of a model, a URL, a published name, or OPTIONS
+    WEIGHTS; without it, the bundled model.
     """
     from elmokit.formats.find import find_model, read_model
     from elmokit.formats.native import describe
@@ -26,9 +27,9 @@ def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
     if len(model) > 2:
         raise click.UsageError("give a folder, or OPTIONS WEIGHTS")
     with Display() as shown:
-        found = find_model(*model, progress=shown.fetching)
+        found = find_model(*model, progress=shown.fetching, softmax=True)
         described = describe(read_model(*model, vocabulary=vocabulary, progress=shown.fetching))
-    facts = {"model": found.name, **described, "path": found.path}
+    facts = {"model": found.name, "format": found.format, **described, "path": found.path}
     if as_json:
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return
@@ -67,9 +68,10 @@ def in_words(value: object) -> str:
 def convert(source: tuple[str, ...], destination: str, **settings: Any) -> None:
     """Convert between a model folder and AllenNLP's files.
 
-    SRC is a model folder, or OPTIONS WEIGHTS (paths or addresses). DST is a folder; AllenNLP's
-    options.json and weights.hdf5 are written into it. `--to cached-vocabulary` writes the token
-    vectors of the words in `--vocabulary` to the HDF5 file DST.
+    SRC is a folder, an archive or a checkpoint of a model, a published name, or OPTIONS WEIGHTS
+    (paths or URLs). DST is a folder; AllenNLP's options.json and weights.hdf5 are written into it.
+    `--to cached-vocabulary` writes the token vectors of the words in `--vocabulary` to the HDF5
+    file DST.
 
     \b
     Examples:
@@ -88,18 +90,25 @@ def convert(source: tuple[str, ...], destination: str, **settings: Any) -> None:
 
 @click.command()
 @click.argument("name", required=False)
+@options.flag("--softmax", "Fetch the softmax and its words too, which predict words.")
 @options.quiet
-def download(name: str | None, quiet: bool) -> None:
+def download(name: str | None, softmax: bool, quiet: bool) -> None:
     """Fetch a published model once; without NAME, list them.
 
-    The cache is the folder ELMOKIT_CACHE, or ~/.cache/elmokit. Prints the paths of the two files.
+    The cache is the folder ELMOKIT_CACHE, or ~/.cache/elmokit. Prints the paths of the files. All
+    commands take NAME as a model, with its softmax where that was fetched.
     """
-    from elmokit.formats import find as published
+    from elmokit.formats import published
 
     if name is None:
         for model in published.PUBLISHED_MODELS:
-            click.echo(f"{model.name:<14} {model.millions:>5} M parameters  {model.description}")
+            size = f"{model.megabytes():>4} MB"
+            if model.softmax_words:
+                size += f", {model.megabytes(softmax=True):,} MB with --softmax"
+            click.echo(f"{model.name:<14} {size:<30} {model.description}")
+        click.echo(f"efml-LANGUAGE  ELMoForManyLangs: {', '.join(published.EFML_LANGUAGES)}")
         return
     with Display(quiet) as shown:
-        options, weights = published.download(name, shown.fetching)
-    click.echo(f"{options} {weights}")
+        shown.note(f"{name}: {published.size_of(name, softmax)}")
+        paths = published.fetch(name, softmax, shown.fetching)
+    click.echo(" ".join(map(str, paths)))

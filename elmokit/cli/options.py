@@ -150,8 +150,8 @@ class ModelCommand(click.Command):
         if "--model" in args:
             place = args.index("--model") + 2
             options, weights = [*args[place - 1 : place + 1], "", ""][:2]
-            files = (".json", ".hdf5", ".h5")
-            if options.endswith(files) and weights.endswith(files):
+            files = (".json", ".hdf5", ".h5", ".index", ".model")
+            if options.endswith(files) and (weights.endswith(files) or ".ckpt" in weights):
                 args.insert(place, "--weights")
         return super().parse_args(ctx, args)
 
@@ -159,7 +159,12 @@ class ModelCommand(click.Command):
 def model_option(otherwise: str) -> Option[Any]:
     """The options that name a model; `otherwise` is which it is without them."""
     return combined(
-        value("--model", "MODEL", f"A model folder, or OPTIONS WEIGHTS. Without it: {otherwise}."),
+        value(
+            "--model",
+            "MODEL",
+            "A folder, archive (.zip) or checkpoint of a model, a published name, or OPTIONS "
+            f"WEIGHTS. Without it: {otherwise}.",
+        ),
         value("--weights", "FILE", "The weights, where MODEL is options."),
         value("--vocabulary", "FILE", "The words of a word-input AllenNLP model, one per line."),
         choice(
@@ -222,7 +227,7 @@ text = combined(
     ),
     choice(
         "--format",
-        ("text", "jsonl", "csv", "tsv", "parquet"),
+        ("text", "jsonl", "csv", "tsv", "parquet", "fasta"),
         "What the input is. Without it: what its name says; standard input is text, or JSON "
         "lines with --text-column.",
     ),

@@ -1,4 +1,4 @@
-"""AllenNLP's models, and the original TensorFlow code's: options.json and weights.hdf5.
+"""AllenNLP's models, and the original code's: options.json with weights.hdf5 or a checkpoint.
 
 The options are the same settings as ours under other names.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -40,6 +42,8 @@ from elmokit.formats.native import (
     misfit,
     state_dict_misfit,
 )
+from elmokit.formats.tf_checkpoint import TensorBundle, is_checkpoint
+from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
 from elmokit.io.files import read_object, write_atomically, write_object
 from elmokit.io.hdf5 import hdf5_damage, open_hdf5
 
@@ -65,17 +69,17 @@ def read_options(path: str | Path) -> ModelConfig:
     """
     options = read_object(path)
     with naming(path):
-        lstm = _value(options, "lstm", Options)
+        lstm = value_of(options, "lstm", Options)
         return ModelConfig(
             encoder=_encoder(options),
-            token_size=_value(lstm, "lstm.projection_dim", Count),
-            cell_size=_value(lstm, "lstm.dim", Count),
-            lstm_layers=_value(lstm, "lstm.n_layers", Count, 1),
+            token_size=value_of(lstm, "lstm.projection_dim", Count),
+            cell_size=value_of(lstm, "lstm.dim", Count),
+            lstm_layers=value_of(lstm, "lstm.n_layers", Count, 1),
             # 0 means no clip too, as AllenNLP reads it.
-            cell_clip=_value(lstm, "lstm.cell_clip", LstmClip, None) or None,
-            projection_clip=_value(lstm, "lstm.proj_clip", LstmClip, None) or None,
+            cell_clip=value_of(lstm, "lstm.cell_clip", LstmClip, None) or None,
+            projection_clip=value_of(lstm, "lstm.proj_clip", LstmClip, None) or None,
             # Absent means no, as in the original training code.
-            skip_connections=_value(lstm, "lstm.use_skip_connections", bool, False),
+            skip_connections=value_of(lstm, "lstm.use_skip_connections", bool, False),
         )
 
 
@@ -114,23 +118,23 @@ def write_options(config: ModelConfig, path: str | Path) -> None:
 def _encoder(options: Options) -> EncoderConfig:
     if "char_cnn" not in options:
         # Training options know the number of words; others leave it to the weight file.
-        return WordEncoderConfig(words=_value(options, "n_tokens_vocab", Count, UNCOUNTED_WORDS))
-    characters = _value(options, "char_cnn", Options)
+        return WordEncoderConfig(words=value_of(options, "n_tokens_vocab", Count, UNCOUNTED_WORDS))
+    characters = value_of(options, "char_cnn", Options)
     # The weight file has 261 rows in either case.
-    _value(characters, "char_cnn.n_characters", Literal[CHARACTERS], CHARACTERS[0])
-    embedding = _value(characters, "char_cnn.embedding", Options)
+    value_of(characters, "char_cnn.n_characters", Literal[CHARACTERS], CHARACTERS[0])
+    embedding = value_of(characters, "char_cnn.embedding", Options)
     return CharacterEncoderConfig(
-        filters=_value(characters, "char_cnn.filters", Filters),
-        character_size=_value(embedding, "char_cnn.embedding.dim", Count),
-        max_characters=_value(
+        filters=value_of(characters, "char_cnn.filters", Filters),
+        character_size=value_of(embedding, "char_cnn.embedding.dim", Count),
+        max_characters=value_of(
             characters, "char_cnn.max_characters_per_token", Count, MAX_CHARACTERS
         ),
-        highways=_value(characters, "char_cnn.n_highway", CountOrZero, 0),
-        activation=_value(characters, "char_cnn.activation", Activation),
+        highways=value_of(characters, "char_cnn.n_highway", CountOrZero, 0),
+        activation=value_of(characters, "char_cnn.activation", Activation),
     )
 
 
-def _value(section: Options, name: str, kind: Any, *default: Any) -> Any:
+def value_of(section: Options, name: str, kind: Any, *default: Any) -> Any:
     """A setting by its complete path; absent and null mean its default, if it has one."""
     value = section.get(name.rpartition(".")[2])
     if value is not None:
@@ -147,6 +151,9 @@ def _shortest(clip: float | None) -> float | None:
     return int(clip) if float(clip).is_integer() else clip
 
 
+PathLike = str | Path
+
+LARGE_GIGABYTES = 1.0
 EMBEDDING = "embedding"
 """Table of word vectors: word-input models and cached vocabularies have one."""
 
@@ -226,7 +233,7 @@ def _possible_parts(config: ModelConfig) -> Iterator[Dataset]:
     """Every dataset, the projections included that equal sizes do without."""
     if isinstance(config.encoder, WordEncoderConfig):
         yield Dataset(EMBEDDING, WITHOUT_PADDING, ("encoder.words.weight",))
-    else:
+    elif isinstance(config.encoder, CharacterEncoderConfig):
         yield from _character_encoder_parts(config.encoder)
     for direction, stack in enumerate(("forward_lstm", "backward_lstm")):
         for layer in range(config.lstm_layers):
@@ -265,45 +272,77 @@ def _lstm_parts(direction: int, name: str, layer: int, layers: int) -> Iterator[
         yield Dataset(f"{stack}/MultiRNNCell/Cell{layer}/LSTMCell/{dataset}", layout, keys, alone)
 
 
-def shape_of(file: h5py.File, name: str) -> Shape | None:
-    """The shape of a dataset; None when there is none of that name."""
-    with hdf5_damage(file.filename):
-        item = file.get(name)
-        return item.shape if isinstance(item, h5py.Dataset) else None
+class Hdf5Datasets:
+    """The datasets of an open HDF5 file."""
+
+    def __init__(self, file: h5py.File) -> None:
+        self.file = file
+
+    def shape(self, name: str) -> Shape | None:
+        """The shape of a dataset; None when there is none of that name."""
+        with hdf5_damage(self.file.filename):
+            item = self.file.get(name)
+            return item.shape if isinstance(item, h5py.Dataset) else None
+
+    def read(self, name: str) -> Tensor:
+        """A dataset of floating-point numbers as float32; anything else raises."""
+        place = f"{self.file.filename}: {name}"
+        with hdf5_damage(self.file.filename):
+            dataset = self.file[name]
+            if dataset.dtype.kind != "f":
+                raise FormatError(
+                    f"{place} holds {dataset.dtype}; it must hold floating-point numbers"
+                )
+            if dataset.nbytes > max(ALWAYS_ALLOWED, MOST_FOLD * dataset.id.get_storage_size()):
+                raise FormatError(f"{place} would grow more than {MOST_FOLD} times when it is read")
+            # HDF5 converts what is stored as float64, float16 or with the bytes the other way.
+            values = np.empty(dataset.shape, dtype=np.float32)
+            dataset.read_direct(values)
+        tensor = torch.from_numpy(values)
+        check_finite(tensor, place)
+        return tensor
 
 
-def read_floats(file: h5py.File, name: str) -> Tensor:
-    """A dataset of floating-point numbers as float32; anything else raises."""
-    place = f"{file.filename}: {name}"
-    with hdf5_damage(file.filename):
-        dataset = file[name]
-        if dataset.dtype.kind != "f":
-            raise FormatError(f"{place} holds {dataset.dtype}; it must hold floating-point numbers")
-        # HDF5 converts what is stored as float64, float16 or with the bytes the other way round.
-        values = np.empty(dataset.shape, dtype=np.float32)
-        dataset.read_direct(values)
-    tensor = torch.from_numpy(values)
-    check_finite(tensor, place)
-    return tensor
+Datasets = Hdf5Datasets | TensorBundle
+"""Weights by the names that AllenNLP's files have."""
 
 
-PathLike = str | Path
+@contextmanager
+def open_weights(path: PathLike) -> Iterator[Datasets]:
+    """Open an HDF5 file, or a checkpoint by its name or that of one of its files."""
+    if is_checkpoint(path):
+        yield TensorBundle(path)
+        return
+    with open_hdf5(path) as file:
+        yield Hdf5Datasets(file)
 
 
 def read_model(
-    options: PathLike, weights: PathLike, embedding: PathLike | None = None, *, softmax: bool = True
+    options: PathLike | None,
+    weights: PathLike,
+    embedding: PathLike | None = None,
+    *,
+    softmax: bool = True,
+    softmax_weights: PathLike | None = None,
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Read a complete model: its config, and its state_dict.
+
+    `weights` is an HDF5 file or a checkpoint; without options the shapes of its weights have to
+    tell. `softmax_weights` is another file that has the softmax.
 
     The config is completed with what only the weight file knows, the number of softmax words and
     of words in a word-input model's table. With an `embedding` file the model takes words, not
     characters, even if its options describe characters: so does the original code.
     """
-    config = read_options(options)
+    config = guess_config(weights) if options is None else read_options(options)
     if embedding is not None:
         config = replace(config, encoder=WordEncoderConfig(words=UNCOUNTED_WORDS))
-    config = _complete(config, weights, embedding)
-    return config, read_weights(weights, config, embedding, softmax=softmax)
+    config = _complete(config, embedding or weights, softmax_weights or weights)
+    if softmax:
+        warn_of_size(config, weights)
+    return config, read_weights(
+        weights, config, embedding, softmax=softmax, softmax_path=softmax_weights
+    )
 
 
 def read_weights(
@@ -312,6 +351,7 @@ def read_weights(
     embedding_path: PathLike | None = None,
     *,
     softmax: bool = True,
+    softmax_path: PathLike | None = None,
 ) -> dict[str, Tensor]:
     """Read weights.hdf5 into the state_dict of a model of this config, float32.
 
@@ -320,17 +360,84 @@ def read_weights(
         config: Its options; see `read_model` for a word-input model or one with a softmax.
         embedding_path: A second file that holds a word-input model's table of word vectors.
         softmax: Whether the softmax is read too.
+        softmax_path: Another file that has it.
     """
-    wanted = {
-        part: shape
-        for part, shape in parts(config).items()
-        if softmax or not part.keys[0].startswith(SOFTMAX)
-    }
+    files: dict[PathLike, dict[Dataset, Shape | None]] = {path: {}}
+    for part, shape in parts(config).items():
+        of_softmax = part.keys[0].startswith(SOFTMAX)
+        other = embedding_path if part.dataset == EMBEDDING else None
+        if softmax or not of_softmax:
+            file = (softmax_path if of_softmax else other) or path
+            files.setdefault(file, {})[part] = shape
     state_dict: dict[str, Tensor] = {}
-    if embedding_path is not None:
-        table = next(part for part in wanted if part.dataset == EMBEDDING)
-        state_dict = _read_parts(embedding_path, config, {table: wanted.pop(table)})
-    return state_dict | _read_parts(path, config, wanted)
+    for file, wanted in files.items():
+        state_dict |= _read_parts(file, config, wanted)
+    return state_dict
+
+
+def warn_of_size(config: ModelConfig, path: PathLike) -> None:
+    """State the memory that a large softmax needs, before it is read."""
+    gigabytes = (config.softmax_words or 0) * (config.token_size + 1) * 4 / 1e9
+    if gigabytes >= LARGE_GIGABYTES:
+        warnings.warn(
+            f"{path}: the softmax of {config.softmax_words:,} words takes {gigabytes:.1f} GB of "
+            f"memory, and about {4 * gigabytes:.0f} GB where it is trained",
+            ElmoWarning,
+            stacklevel=4,
+        )
+
+
+def guess_config(weights: PathLike) -> ModelConfig:
+    """The config of a model without options, from the shapes of its weights.
+
+    What shapes do not tell is as in all published models, with a warning.
+    """
+    with open_weights(weights) as file, naming(weights):
+        if not (isinstance(file, TensorBundle) and file.is_module):
+            raise FormatError(f"{weights}: its options.json is missing; name it: OPTIONS WEIGHTS")
+        filters = list(takewhile_found(file, "CNN/W_cnn_{}"))
+        layers = list(takewhile_found(file, "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/W_0"))
+        characters = file.shape("char_embed")
+        if characters is None or not filters or not layers:
+            raise FormatError(
+                f"{weights}: is no module with a biLM of characters; name its options.json"
+            )
+        warnings.warn(
+            f"{weights}: has no options.json; what its shapes do not tell is taken to be as in the "
+            "published models: relu, clips of 3, skip connections, 50 characters per word",
+            ElmoWarning,
+            stacklevel=4,
+        )
+        return ModelConfig(
+            encoder=CharacterEncoderConfig(
+                filters=tuple((shape[1], shape[-1]) for shape in filters),
+                character_size=characters[-1],
+                highways=len(list(takewhile_found(file, "CNN_high_{}/W_carry"))),
+            ),
+            token_size=layers[0][0] // 2,
+            cell_size=layers[0][-1] // 4,
+            lstm_layers=len(layers),
+            cell_clip=3.0,
+            projection_clip=3.0,
+        )
+
+
+def takewhile_found(file: Datasets, name: str) -> Iterator[Shape]:
+    """The shapes of datasets whose names have the numbers 0, 1, ... up to one that is not there."""
+    for number in count():
+        shape = file.shape(name.format(number))
+        if not shape:
+            return
+        yield shape
+
+
+def contents_of(path: PathLike) -> str:
+    """What an HDF5 file holds: "weights", "softmax", "embedding", or "vectors" of sentences."""
+    with open_hdf5(path) as file, hdf5_damage(path):
+        for name, what in (("RNN_0", "weights"), ("softmax", "softmax"), (EMBEDDING, EMBEDDING)):
+            if name in file:
+                return what
+        return "vectors" if "0" in file or "sentence_to_index" in file else "nothing"
 
 
 def write_weights(state_dict: Mapping[str, Tensor], config: ModelConfig, path: PathLike) -> None:
@@ -358,16 +465,15 @@ def write_cached_vocabulary(vectors: Tensor, path: PathLike) -> None:
         file.create_dataset(EMBEDDING, data=vectors.numpy())
 
 
-def _complete(config: ModelConfig, weights: PathLike, embedding: PathLike | None) -> ModelConfig:
-    """Count the words of the softmax, and of a word-input model, in the weight file."""
-    with open_hdf5(weights) as file, naming(weights):
+def _complete(config: ModelConfig, table: PathLike, softmax: PathLike) -> ModelConfig:
+    """Count the words of the softmax, and of a word-input model, in the files that have them."""
+    with open_weights(softmax) as file, naming(softmax):
         # Either dataset will do: if only one is there, reading says that the other is missing.
         rows = _rows_of(file, "softmax/W") or _rows_of(file, "softmax/b")
         config = replace(config, softmax_words=rows)
     if not isinstance(config.encoder, WordEncoderConfig):
         return config
-    table = weights if embedding is None else embedding
-    with open_hdf5(table) as file, naming(table):
+    with open_weights(table) as file, naming(table):
         words = _rows_of(file, EMBEDDING)
         if words is None:
             return config
@@ -379,15 +485,15 @@ def _read_parts(
 ) -> dict[str, Tensor]:
     """Check the shapes of all datasets that are wanted, then read them."""
     state_dict: dict[str, Tensor] = {}
-    with open_hdf5(path) as file:
+    with open_weights(path) as file:
         names = {part: _name_in(file, part) for part in possible}
-        found = {part: shape_of(file, name) for part, name in names.items()}
+        found = {part: file.shape(name) for part, name in names.items()}
         wanted = {part: shape for part, shape in possible.items() if shape is not None}
         _check_shapes(path, wanted, found)
         unused = [part for part in found if part not in wanted and found[part] is not None]
         _check_leftovers(file, path, config, [part.dataset for part in unused])
         for part in wanted:
-            tensors = part.layout.read(read_floats(file, names[part]))
+            tensors = part.layout.read(file.read(names[part]))
             state_dict |= {
                 key: tensor.contiguous() for key, tensor in zip(part.keys, tensors, strict=True)
             }
@@ -403,6 +509,8 @@ def _check_shapes(
     wrong = misfit(expected, there)
     if not wrong:
         return
+    if not there and not is_checkpoint(path) and (what := contents_of(path)) != "weights":
+        raise FormatError(f"{path}: holds {what}, not the weights of a model; name its weights too")
     if any(there[name] != expected[name] for name in there):
         reason = "the options and the weights do not belong together"
     else:
@@ -411,7 +519,7 @@ def _check_shapes(
 
 
 def _check_leftovers(
-    file: h5py.File, path: PathLike, config: ModelConfig, projections: list[str]
+    file: Datasets, path: PathLike, config: ModelConfig, projections: list[str]
 ) -> None:
     """Raise or warn where the options leave parts of a model unused."""
     if projections:
@@ -421,7 +529,7 @@ def _check_leftovers(
             "which is not supported; check dim, projection_dim and filters in the options"
         )
     for name in _parts_beyond(config):
-        if shape_of(file, name) is not None:
+        if file.shape(name) is not None:
             warnings.warn(
                 f"{path}: has {name}, which the options do not use; are they the same model's?",
                 ElmoWarning,
@@ -437,14 +545,14 @@ def _parts_beyond(config: ModelConfig) -> Iterator[str]:
     yield f"RNN_0/RNN/MultiRNNCell/Cell{config.lstm_layers}/LSTMCell/W_0"
 
 
-def _name_in(file: h5py.File, part: Dataset) -> str:
+def _name_in(file: Datasets, part: Dataset) -> str:
     """What this file calls a part."""
-    if part.other_name is not None and shape_of(file, part.dataset) is None:
+    if part.other_name is not None and file.shape(part.dataset) is None:
         return part.other_name
     return part.dataset
 
 
-def _rows_of(file: h5py.File, name: str) -> int | None:
+def _rows_of(file: Datasets, name: str) -> int | None:
     """The first dimension of a dataset; None when there is none of that name."""
-    shape = shape_of(file, name)
+    shape = file.shape(name)
     return None if shape is None else (*shape, 0)[0]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from elmokit.bundled import is_bundled
-from elmokit.config import CharacterEncoderConfig, check_choice
+from elmokit.config import CharacterEncoderConfig, LexiconEncoderConfig, check_choice
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats import allennlp, native
 from elmokit.formats.allennlp import write_options
@@ -76,6 +76,11 @@ def convert_model(
 
 def write_pair(saved: SavedModel, folder: Path, *, force: bool) -> list[Path]:
     """Write AllenNLP's options and weights, and the vocabulary if there is one, into a folder."""
+    if isinstance(saved.config.encoder, LexiconEncoderConfig):
+        raise InputError(
+            "AllenNLP's files have no place for the alphabet and the word vectors of this model of "
+            "ELMoForManyLangs; write a model folder (--to native)"
+        )
     if saved.config.softmax_cutoffs:
         warnings.warn(
             "an adaptive softmax has no place in AllenNLP's files: the vectors will be the same, "

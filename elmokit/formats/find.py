@@ -1,154 +1,75 @@
-"""Any model a user can name: a bundled one, a native folder, or AllenNLP's files."""
+"""Any model a user can name: a bundled or published one, folders, archives, files, URLs."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from collections.abc import Callable
+from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
 from elmokit.bundled import BUNDLED, BUNDLED_MODELS, ENGLISH_SMALL, is_bundled
 from elmokit.config import ModelConfig, WordEncoderConfig
-from elmokit.errors import CutShortError, FetchError, InputError
-from elmokit.formats import allennlp, native
+from elmokit.errors import FormatError, InputError, MissingFileError
+from elmokit.formats import allennlp, efml, native
 from elmokit.formats.native import SavedModel
-from elmokit.io.fetch import Progress, cache_path, local_path
+from elmokit.formats.published import EFML_URLS, download, near, published_names, softmax_fetched
+from elmokit.formats.published import find_published as find_published
+from elmokit.formats.tf_checkpoint import is_checkpoint, newest_checkpoint, prefix_of
+from elmokit.io.archives import Archive, is_archive
+from elmokit.io.fetch import Progress, local_path
+from elmokit.io.files import check_not_pointer
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary, read_vocabulary
-
-HOSTS = (
-    "https://allennlp.s3.amazonaws.com/models/elmo",
-    "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
-)
-"""Two names of one bucket, tried in this order: the present one, and the one first published."""
-
-
-@dataclass(frozen=True)
-class PublishedModel:
-    """A model on AllenNLP's server: an options file and a weights file."""
-
-    name: str
-    architecture: str
-    """As in its URLs: LSTM layers x cells, token size, filters, highways."""
-    millions: float
-    """Parameters in millions, as its authors count them."""
-    description: str
-    sha256: str | None = None
-    """Of its weights, where it is known."""
-
-    def urls(self, ending: str) -> tuple[str, ...]:
-        """URLs of the file that ends in "options.json" or "weights.hdf5", in the order to try."""
-        architecture = self.architecture
-        return tuple(f"{host}/{architecture}/elmo_{architecture}_{ending}" for host in HOSTS)
-
-
-PUBLISHED_MODELS = (
-    PublishedModel(
-        name="small",
-        architecture="2x1024_128_2048cnn_1xhighway",
-        millions=13.6,
-        description="256 numbers per word and layer; trained on the 1 Billion Word Benchmark",
-        sha256="747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229",
-    ),
-    PublishedModel(
-        name="medium",
-        architecture="2x2048_256_2048cnn_1xhighway",
-        millions=28.0,
-        description="512 numbers per word and layer; trained on the 1 Billion Word Benchmark",
-    ),
-    PublishedModel(
-        name="original",
-        architecture="2x4096_512_2048cnn_2xhighway",
-        millions=93.6,
-        description="the paper's, 1024 numbers per word and layer; 1 Billion Word Benchmark",
-    ),
-    PublishedModel(
-        name="original-5.5b",
-        architecture="2x4096_512_2048cnn_2xhighway_5.5B",
-        millions=93.6,
-        description="as original, but trained on 5.5 billion tokens of Wikipedia and news",
-    ),
-)
-
-
-def find_published(name: str) -> PublishedModel:
-    """Find a model by its name, however it is capitalised.
-
-    >>> find_published("5.5B").name
-    'original-5.5b'
-    """
-    models = {model.name: model for model in PUBLISHED_MODELS}
-    models["5.5b"] = models["original-5.5b"]
-    wanted = name.lower()
-    if wanted not in models:
-        near = get_close_matches(wanted, models, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        known = ", ".join(model.name for model in PUBLISHED_MODELS)
-        raise InputError(f"no published model is named {name!r}; {hint}there are: {known}")
-    return models[wanted]
-
-
-def download(name: str, progress: Progress | None = None) -> tuple[Path, Path]:
-    """Options and weights of a published model, fetched once.
-
-    `progress` follows the weights, nearly all of the bytes.
-    """
-    model = find_published(name)
-    weights = model.urls("weights.hdf5")
-    try:
-        options = _first_that_answers(model.urls("options.json"))
-    except FetchError as error:
-        if isinstance(error, CutShortError) or _cached(weights):
-            raise
-        # Whoever has to fetch by hand wants to know of both files at once.
-        raise FetchError(f"{error}; put {weights[0]} at {cache_path(weights[0])} too") from error
-    return options, _first_that_answers(weights, model.sha256, progress)
-
-
-def _cached(urls: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some URLs whose file is in the cache."""
-    return tuple(url for url in urls if cache_path(url).exists())
-
-
-def _first_that_answers(
-    urls: tuple[str, ...], sha256: str | None = None, progress: Progress | None = None
-) -> Path:
-    """A file from the cache, or from the first URL that has it, or why the first one has not."""
-    errors = []
-    for url in _cached(urls)[:1] or urls:
-        try:
-            return local_path(url, sha256=sha256, progress=progress)
-        except CutShortError:
-            # Running again continues here; another URL would start again.
-            raise
-        except FetchError as error:
-            errors.append(error)
-    raise errors[0]
-
 
 Location = str | Path
 
 WEIGHT_SUFFIXES = (".hdf5", ".h5")
 MODEL_OF_RUN = "model"
 """Where the folder of a training run has its model; the run may be named in its place."""
+FOLDERS_OF_CHECKPOINTS = ("variables", "saves")
+"""Where TF-Hub modules, and DeepPavlov's models, have their checkpoint."""
 PUBLISHED_TOKENIZER = "default"
 """AllenNLP's files do not say how their text was tokenized; it was much as in the treebank."""
 
 
 class FoundModel(NamedTuple):
-    """What a user has named: a native folder, or AllenNLP's two files."""
+    """What a user has named."""
 
     name: str
-    folder: Path | None = None
-    pair: tuple[Location, Location] | None = None
+    folder: Path | None = None  # a native one
+    pair: tuple[Location | None, Location] | None = None  # options, weights
+    softmax: Location | None = None  # the file that has it, where it is not the weights
+    vocabulary: Location | None = None
+
+    @property
+    def format(self) -> str:
+        """Whose files they are."""
+        if self.pair is not None:
+            checkpoint = is_checkpoint(self.pair[1])
+            return "TensorFlow checkpoint" if checkpoint else "AllenNLP's options and weights"
+        assert self.folder is not None  # there is one of the two
+        return "model folder" if native.is_native(self.folder) else "ELMoForManyLangs"
 
     @property
     def path(self) -> str:
         """Where it is: the folder, or the two files."""
-        places = self.pair or (self.folder or "",)
+        places = [place for place in self.pair or (self.folder,) if place is not None]
         return " ".join(
             str(place) if "://" in str(place) else os.path.abspath(place) for place in places
         )
+
+
+class ModelFiles(NamedTuple):
+    """The files of a folder or an archive, by name."""
+
+    place: Location
+    names: list[str]
+    get: Callable[[str], Path]  # the path of one, which an archive unpacks
+
+    def matching(self, *patterns: str) -> list[str]:
+        """The names that match one of some patterns, sorted."""
+        return sorted(n for n in self.names if any(fnmatch(n.lower(), p) for p in patterns))
 
 
 def read_model(
@@ -160,24 +81,28 @@ def read_model(
     progress: Progress | None = None,
     softmax: bool = True,
 ) -> SavedModel:
-    """Read a native folder, or AllenNLP's options and weights, each a path or a URL.
+    """Read any model: a native folder, or options and weights, each a path or a URL.
 
     Args:
-        model: A folder of a model or of a training run, the options of an AllenNLP model, or the
-            name of a published or a bundled one; None for the bundled model of English.
+        model: A folder of a model or of a training run, an archive of one, a checkpoint, the
+            options of an AllenNLP model, or the name of a published or a bundled one; None for the
+            bundled model of English.
         weights: Its weights, where `model` is options.
         vocabulary: One word per line: the words of a word-input model, or of the softmax.
         embedding: A second file with the word vectors of a word-input model.
         progress: Told how far a download is.
         softmax: Read the softmax and its words too, which no vector depends on.
     """
-    found = find_model(model, weights, progress=progress)
+    found = find_model(model, weights, progress=progress, softmax=softmax)
     if found.pair is not None:
-        return read_pair(*found.pair, vocabulary, embedding, progress, softmax)
+        if vocabulary is not None:
+            found = found._replace(vocabulary=local_path(vocabulary))
+        return read_pair(found, embedding, progress, softmax)
     assert found.folder is not None  # there is one of the two
     if model is not None and (vocabulary is not None or embedding is not None):
         raise InputError(f"{model}: a model folder has its own words; give no others")
-    return native.read_model(found.folder, softmax=softmax)
+    read = native.read_model if native.is_native(found.folder) else efml.read_model
+    return read(found.folder, softmax=softmax)
 
 
 def find_model(
@@ -185,6 +110,7 @@ def find_model(
     weights: Location | None = None,
     *,
     progress: Progress | None = None,
+    softmax: bool = False,
 ) -> FoundModel:
     """Find what a user has named, fetching a published model; arguments as of `read_model`."""
     if model is None:
@@ -196,29 +122,52 @@ def find_model(
     if weights is not None:
         return FoundModel(Path(model).stem, pair=(model, weights))
     if is_published(model):
-        return FoundModel(str(model).lower(), pair=download(str(model), progress))
+        return find_download(str(model).lower(), progress, softmax)
     if is_bundled(model):
         return FoundModel(str(model).lower(), BUNDLED / str(model).lower())
     check_known(model)
-    folder = model_folder(local_path(model, progress=progress))
-    if not folder.is_dir():
-        raise InputError(f"{model}: give the weights too, or the folder of a model")
     name = Path(os.path.abspath(model)).name
+    if "://" not in str(model) and is_checkpoint(model):
+        prefix = prefix_of(model)
+        above = prefix.parent.resolve().name in FOLDERS_OF_CHECKPOINTS
+        files = files_of(prefix.parent.parent if above else prefix.parent)
+        return find_in(files, softmax, prefix.name)._replace(name=name)
+    path = local_path(model, progress=progress)
+    return find_at(path, softmax)._replace(name=name)
+
+
+def find_at(path: Path, softmax: bool) -> FoundModel:
+    """The model in a folder or an archive."""
+    folder = model_folder(path)
     if native.is_native(folder):
-        return FoundModel(name, folder)
-    return FoundModel(name, pair=find_pair(folder))
+        return FoundModel(path.name, folder)
+    if folder.is_dir():
+        return find_in(files_of(folder), softmax)
+    check_not_pointer(path)
+    if not is_archive(path):
+        raise InputError(f"{path}: give the weights too, or the folder of a model")
+    archive = Archive(path)
+    return find_in(ModelFiles(path, archive.names, archive.get), softmax)
+
+
+def find_download(name: str, progress: Progress | None, softmax: bool) -> FoundModel:
+    """A published model, fetched; with its softmax where that was fetched before."""
+    if name in EFML_URLS:
+        return find_at(local_path(EFML_URLS[name], progress=progress), softmax)._replace(name=name)
+    pair = download(name, progress)
+    extra = softmax_fetched(name) if softmax else None
+    return FoundModel(name, None, pair, *(extra or ()))
 
 
 def check_known(model: Location) -> None:
     """Raise for what is neither there nor the name of a model, telling the names there are."""
-    if "://" in str(model) or os.path.exists(model):
+    checkpoint = is_checkpoint(model) and prefix_of(model).parent.is_dir()
+    if "://" in str(model) or os.path.exists(model) or checkpoint:
         return
-    published = [one.name for one in PUBLISHED_MODELS]
-    near = get_close_matches(str(model).lower(), [*published, *BUNDLED_MODELS], n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise InputError(
-        f"{model}: there is no such file or folder, and no model of this name; {hint}there are: "
-        f"{', '.join(published)} (published), {', '.join(BUNDLED_MODELS)} (bundled)"
+    raise MissingFileError(
+        f"{model}: there is no such file or folder, and no model of this name; "
+        f"{near(str(model), [*published_names(), *BUNDLED_MODELS])}, "
+        f"{', '.join(BUNDLED_MODELS)} (bundled)"
     )
 
 
@@ -230,38 +179,122 @@ def model_folder(folder: Path) -> Path:
 
 def is_published(model: Location) -> bool:
     """Whether this is the name of a published model, and of nothing here."""
-    names = [published.name for published in PUBLISHED_MODELS]
-    return str(model).lower() in names and not Path(model).exists()
+    return str(model).lower() in published_names() and not Path(model).exists()
 
 
-def find_pair(folder: Path) -> tuple[Path, Path]:
-    """The options and weights of an AllenNLP model in a folder that has one of each."""
-    options = sorted(folder.glob("*options*.json"))
-    weights = sorted(folder.glob("*weights*.hdf5")) or sorted(folder.glob("*.hdf5"))
-    if len(options) != 1 or len(weights) != 1:
-        raise InputError(
-            f"{folder}: holds neither config.json nor one options.json with one .hdf5 file; "
-            "name the two files"
+def files_of(folder: Path) -> ModelFiles:
+    """The files of a folder, those in its folders of variables too, or of the one folder in it."""
+    inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    if len(inside) == 1 and inside[0].is_dir():
+        folder, inside = inside[0], sorted(inside[0].iterdir())
+    paths = {path.name: path for path in inside if path.is_file()}
+    for name in FOLDERS_OF_CHECKPOINTS:
+        paths |= {path.name: path for path in folder.glob(f"{name}/*") if path.is_file()}
+    return ModelFiles(folder, list(paths), paths.__getitem__)
+
+
+def find_in(files: ModelFiles, softmax: bool, checkpoint: str | None = None) -> FoundModel:
+    """The model that a folder or an archive holds; of an archive, what is needed is unpacked.
+
+    A checkpoint that is named is the one to take, whatever else is there.
+    """
+    named, is_efml = checkpoint is not None, efml.is_efml(files.names)
+    if not named and (is_efml or {native.CONFIG, native.WEIGHTS} <= set(files.names)):
+        if is_efml and (missing := efml.missing(files.names)):
+            raise MissingFileError(
+                f"{files.place}: {missing[0]} is missing, of ELMoForManyLangs' files"
+            )
+        for name in files.names:
+            files.get(name)
+        return FoundModel("", files.get(native.CONFIG).parent)
+    weights, softmax_file = ([], None) if named else hdf5_files(files)
+    options = files.matching("*options*.json")
+    words = files.matching("*vocab*.txt", "*vocab*.txt.gz")
+    checkpoint = checkpoint or checkpoint_in(files)
+    if len(options) > 1 or len(weights) > 1 or not (weights or checkpoint):
+        raise nothing_found(files, options, weights)
+    if weights and not options:
+        raise MissingFileError(f"{files.place}: options.json is missing; name it: OPTIONS WEIGHTS")
+    if checkpoint is not None and (not weights or (softmax and softmax_file is None)):
+        softmax_file = unpacked(files, checkpoint)
+    return FoundModel(
+        "",
+        pair=(
+            files.get(options[0]) if options else None,
+            files.get(weights[0]) if weights else softmax_file or "",
+        ),
+        softmax=softmax_file if weights else None,
+        vocabulary=files.get(words[0]) if len(words) == 1 else None,
+    )
+
+
+def hdf5_files(files: ModelFiles) -> tuple[list[str], Path | None]:
+    """The files of weights, and the one of a softmax: where there are many, by what they hold."""
+    names = files.matching("*.hdf5", "*.h5") or files.matching("*.model")
+    if len(names) < 2:
+        return names, None
+    held = {name: allennlp.contents_of(files.get(name)) for name in names}
+    softmax = [name for name in names if held[name] == "softmax"]
+    weights = [name for name in names if held[name] == "weights"]
+    return weights, files.get(softmax[0]) if len(softmax) == 1 else None
+
+
+def checkpoint_in(files: ModelFiles) -> str | None:
+    """The name of the newest checkpoint, or of the one that the file `checkpoint` chooses."""
+    chosen = ""
+    if "checkpoint" in files.names:
+        chosen = files.get("checkpoint").read_bytes()[:4096].decode(errors="replace")
+    return newest_checkpoint(files.names, chosen)
+
+
+def unpacked(files: ModelFiles, checkpoint: str | None) -> Path:
+    """A checkpoint by its index, with its data beside it."""
+    index = f"{checkpoint}.index"
+    for name in files.matching(f"{checkpoint}.data-*".lower()):
+        files.get(name)
+    if index in files.names:
+        return files.get(index)
+    if checkpoint in files.names:
+        return files.get(checkpoint)  # in the old format
+    raise MissingFileError(
+        f"{files.place}: {index} is missing; get the files of the checkpoint again"
+    )
+
+
+def nothing_found(files: ModelFiles, options: list[str], weights: list[str]) -> InputError:
+    """The error that says what is missing of a model, or that there is none, or more than one."""
+    if data := files.matching("*.data-?????-of-?????"):
+        return MissingFileError(f"{files.place}: {prefix_of(data[0]).name}.index is missing")
+    if len(options) == 1 and not weights:
+        return MissingFileError(
+            f"{files.place}: has {options[0]}, but the weights are missing: one .hdf5 file, or a "
+            "checkpoint's .index and .data"
         )
-    return options[0], weights[0]
+    return InputError(
+        f"{files.place}: holds neither {native.CONFIG} nor one options.json with one .hdf5 file; "
+        "name the two files"
+    )
 
 
 def read_pair(
-    options: Location,
-    weights: Location,
-    vocabulary: Location | None,
-    embedding: Location | None,
-    progress: Progress | None,
-    softmax: bool,
+    found: FoundModel, embedding: Location | None, progress: Progress | None, softmax: bool
 ) -> SavedModel:
-    """Read AllenNLP's two files, and the words that go with them."""
+    """Read options and weights, and the words that go with them."""
+    assert found.pair is not None
+    options, weights = found.pair
     config, tensors = allennlp.read_model(
-        local_path(options, progress=progress),
-        local_path(weights, progress=progress),
+        None if options is None else local_path(options, progress=progress),
+        weights if is_checkpoint(weights) else local_path(weights, progress=progress),
         None if embedding is None else local_path(embedding, progress=progress),
         softmax=softmax,
+        softmax_weights=found.softmax,
     )
-    words = None if vocabulary is None else read_vocabulary(local_path(vocabulary))
+    words = None
+    if found.vocabulary is not None and (softmax or isinstance(config.encoder, WordEncoderConfig)):
+        words = read_vocabulary(found.vocabulary)
+        wrong = native.vocabulary_misfit(words, config)
+        if wrong:
+            raise FormatError(f"{found.vocabulary}: {wrong}")
     return SavedModel(
         config=config if words is None else with_markers(config, words),
         weights=tensors,

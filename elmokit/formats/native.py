@@ -16,12 +16,12 @@ from torch import Tensor
 from elmokit.config import (
     CharacterEncoderConfig,
     Count,
+    LexiconEncoderConfig,
     ModelConfig,
-    WordEncoderConfig,
     checked,
     naming,
 )
-from elmokit.errors import ConfigError, ElmoWarning, FormatError, InputError
+from elmokit.errors import ConfigError, ElmoWarning, FormatError, InputError, MissingFileError
 from elmokit.io.files import (
     read_object,
     read_text,
@@ -34,12 +34,13 @@ from elmokit.model.weights import without_values
 from elmokit.system import counted
 from elmokit.text.korean import versions
 from elmokit.text.scripts import SeenScripts
-from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from elmokit.text.vocabulary import Lexicon, Vocabulary, read_vocabulary, write_vocabulary
 
 Shape = tuple[int, ...]
 
 SOFTMAX = "softmax."
 """Begins the names of tensors that predict words, and that no vector depends on."""
+CHECKED_AT_ONCE = 1 << 24
 SHOWN = 5
 """Findings that one message names: options of another model differ in every shape."""
 
@@ -76,7 +77,9 @@ def state_dict_misfit(state_dict: Mapping[str, Tensor], config: ModelConfig) -> 
 
 def check_finite(values: Tensor, place: str) -> None:
     """Raise for NaN and infinity: one such weight makes every vector NaN."""
-    if not bool(torch.isfinite(values).all()):
+    # In parts: of a large softmax at once it would take as much memory again.
+    parts = torch.split(values.flatten(), CHECKED_AT_ONCE)
+    if not all(bool(torch.isfinite(part).all()) for part in parts):
         raise FormatError(
             f"{place} holds NaN or infinite values; it is damaged, or its training diverged"
         )
@@ -87,6 +90,7 @@ VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocabulary.txt"
+CHARACTERS = "characters.txt"
 CARD = "README.md"
 
 
@@ -138,7 +142,7 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
         tokenizer=tokenizer,
         vocabulary=(
             _read_vocabulary(words, config)
-            if softmax or isinstance(config.encoder, WordEncoderConfig)
+            if softmax or not isinstance(config.encoder, CharacterEncoderConfig)
             else None
         ),
         card=read_text(card) if card.exists() else "",
@@ -182,6 +186,8 @@ def write_model(
         save_file(weights, temporary / WEIGHTS, metadata={"format": "pt"})
         if saved.vocabulary is not None:
             write_vocabulary(saved.vocabulary, temporary / VOCABULARY)
+        if isinstance(saved.vocabulary, Lexicon) and saved.vocabulary.characters:
+            write_vocabulary(Vocabulary(saved.vocabulary.characters), temporary / CHARACTERS)
         card = saved.card or model_card(saved)
         (temporary / CARD).write_text(card, encoding="utf-8")
         # safetensors lets only the owner read its file; models are for whoever may read the rest.
@@ -234,10 +240,15 @@ def describe(saved: SavedModel) -> dict[str, Any]:
     """What a model is, as plain values for people and programs."""
     config = saved.config
     encoder = config.encoder
+    if isinstance(encoder, LexiconEncoderConfig):
+        kinds = [f"{encoder.words:,} words"] if encoder.word_size else []
+        kinds += [f"{encoder.characters:,} characters"] if encoder.character_size else []
     reads = (
         f"characters, {encoder.max_characters} per word, {encoder.filter_count:,} filters, "
         f"{counted(encoder.highways, 'highway')}, {encoder.activation}"
         if isinstance(encoder, CharacterEncoderConfig)
+        else " and ".join(kinds)
+        if isinstance(encoder, LexiconEncoderConfig)
         else f"words, a table of {encoder.words:,}"
     )
     return {
@@ -259,7 +270,8 @@ def parameter_count(weights: Mapping[str, Tensor]) -> int:
     """Numbers in the model; the row of zeros that stands for padding is not counted."""
     padded = ("encoder.characters.weight", "encoder.words.weight")
     return sum(
-        value[1:].numel() if name in padded else value.numel() for name, value in weights.items()
+        value[1:].numel() if name in padded and not value[0].any() else value.numel()
+        for name, value in weights.items()
     )
 
 
@@ -268,7 +280,7 @@ def _check_saved(saved: SavedModel) -> None:
     wrong = state_dict_misfit(saved.weights, saved.config)
     if wrong:
         raise InputError(f"the weights do not fit the config: {wrong}")
-    wrong = _vocabulary_misfit(saved.vocabulary, saved.config)
+    wrong = vocabulary_misfit(saved.vocabulary, saved.config)
     if wrong:
         raise InputError(wrong)
 
@@ -302,7 +314,7 @@ def _read_weights(
 ) -> dict[str, Tensor]:
     """Read the weights as float32, after checking that they are what was written."""
     if not path.is_file():
-        raise FormatError(f"{path}: is missing; copy or download the folder again")
+        raise MissingFileError(f"{path}: is missing; copy or download the folder again")
     if sha256_of(path) != checksum:
         raise FormatError(
             f"{path}: is damaged: its SHA-256 is not the one in {CONFIG}; "
@@ -336,16 +348,23 @@ def _read_vocabulary(path: Path, config: ModelConfig) -> Vocabulary | None:
     if not path.exists():
         return None
     vocabulary = read_vocabulary(path)
-    wrong = _vocabulary_misfit(vocabulary, config)
+    encoder = config.encoder
+    if isinstance(encoder, LexiconEncoderConfig):
+        spelt = path.with_name(CHARACTERS)
+        characters = read_vocabulary(spelt).words if encoder.character_size else ()
+        if len(characters) != encoder.characters:
+            raise FormatError(f"{spelt}: has {len(characters)} characters, not those of {CONFIG}")
+        vocabulary = Lexicon(vocabulary.words, characters, encoder.max_characters)
+    wrong = vocabulary_misfit(vocabulary, config)
     if wrong:
         raise FormatError(f"{path}: {wrong}")
     return vocabulary
 
 
-def _vocabulary_misfit(vocabulary: Vocabulary | None, config: ModelConfig) -> str:
+def vocabulary_misfit(vocabulary: Vocabulary | None, config: ModelConfig) -> str:
     """Say that a vocabulary is of another size than the model's; empty if it is not."""
     sizes = [config.softmax_words] if config.softmax_words is not None else []
-    if isinstance(config.encoder, WordEncoderConfig):
+    if not isinstance(config.encoder, CharacterEncoderConfig):
         sizes.append(config.encoder.words)
     if vocabulary is None or not sizes or len(vocabulary) in sizes:
         return ""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from elmokit.config import Count, ModelConfig, Precision, State, WordEncoderConfig, checked
+from elmokit.config import CharacterEncoderConfig, Count, ModelConfig, Precision, State, checked
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.layers import WORDS_PER_PIECE, LayerChoice, Mix, Piece, Pool, many_pieces
@@ -21,7 +21,7 @@ from elmokit.inference.layers import Vectors as Vectors
 from elmokit.inference.token_vectors import (
     check_device,
     check_word_input,
-    max_characters,
+    unusual_words,
     word_cache,
 )
 from elmokit.io.fetch import Progress
@@ -30,7 +30,6 @@ from elmokit.model.both_directions import run_apart
 from elmokit.model.weights import track_writes
 from elmokit.text.characters import (
     Sentence,
-    UnusualWords,
     batch_by_length,
     check_sentences,
     short,
@@ -38,7 +37,7 @@ from elmokit.text.characters import (
 )
 from elmokit.text.scripts import SeenScripts
 from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
-from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+from elmokit.text.vocabulary import Vocabulary
 
 Result = TypeVar("Result")
 
@@ -69,7 +68,7 @@ TOKENS_PER_BATCH = 8192
 TOKENS_PER_WINDOW = 32768
 """How much of a stream is sorted by length at once: bounds its memory."""
 SENTENCES_PER_CARRIED_BATCH = 64
-"""Rows of a stream in state `carry`: AllenNLP's batch."""
+"""Rows of a stream in state `carry`, unless given: AllenNLP's batch."""
 LONGEST_WHOLE = 4096
 """Words of the longest sentence read in one piece: a longer one would have a batch to itself, while
 many can share one that is read in pieces."""
@@ -89,6 +88,7 @@ class Embedder:
         precision: `"exact"` float32, or `"fast"`: products with large weights in 8-bit integers
             on a CPU, in bfloat16 on CUDA.
         warm_runs: Readings in state `"warm"`.
+        batch_size: Rows of a stream in state `"carry"`.
         cache_words: The most words whose token vectors are remembered.
         device: Where to compute; the model's own device if None.
         scripts: Warns of text in a script that the model has hardly seen; of a loaded model it
@@ -110,6 +110,7 @@ class Embedder:
         state: State = "zero",
         precision: Precision = "exact",
         warm_runs: int = 2,
+        batch_size: int = SENTENCES_PER_CARRIED_BATCH,
         cache_words: int = 65536,
         device: str | torch.device | None = None,
         scripts: SeenScripts | None = None,
@@ -117,6 +118,7 @@ class Embedder:
         checked("state", state, State)
         checked("precision", precision, Precision)
         checked("warm_runs", warm_runs, Count)
+        checked("batch_size", batch_size, Count)
         self.bilm = bilm.to(check_device(device)).eval() if device is not None else bilm.eval()
         track_writes(bilm)
         self.tokenizer = tokenizer_of(tokenizer)
@@ -124,8 +126,9 @@ class Embedder:
         self.state: State = state
         self.precision: Precision = precision
         self.warm_runs = warm_runs
+        self.batch_size = batch_size
         self.memory_retries = 0
-        self.unusual = UnusualWords(max_characters(self.config))
+        self.unusual = unusual_words(self.config)
         self.token_cache = word_cache(bilm, vocabulary, cache_words, scripts)
         self._scripts = scripts
         self.carried: BiLMState | None = None
@@ -146,6 +149,7 @@ class Embedder:
         state: State = "zero",
         precision: Precision = "exact",
         warm_runs: int = 2,
+        batch_size: int = SENTENCES_PER_CARRIED_BATCH,
         cache_words: int = 65536,
         softmax: bool = False,
     ) -> Embedder:
@@ -171,6 +175,7 @@ class Embedder:
             state=state,
             precision=precision,
             warm_runs=warm_runs,
+            batch_size=batch_size,
             cache_words=cache_words,
             device=device,
             scripts=saved.scripts,
@@ -201,8 +206,10 @@ class Embedder:
     def fingerprint(self) -> str:
         """SHA-256 of everything in the model that its vectors depend on."""
         sha256 = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
-        if isinstance(self.config.encoder, WordEncoderConfig) and self.vocabulary is not None:
-            sha256.update("\n".join(self.vocabulary.words).encode("utf-8", "surrogatepass"))
+        if not isinstance(self.config.encoder, CharacterEncoderConfig) and self.vocabulary:
+            characters = getattr(self.vocabulary, "characters", ())
+            known = "\n".join((*self.vocabulary.words, *characters))
+            sha256.update(known.encode("utf-8", "surrogatepass"))
         for name, value in sorted(self.bilm.state_dict().items()):
             if "softmax" not in name:
                 sha256.update(name.encode())
@@ -222,7 +229,7 @@ class Embedder:
         same result. In state `carry` the list is one batch: sentence i continues sentence i of the
         call before.
         """
-        check_sentences(sentences)
+        sentences = check_sentences(sentences)
         self.unusual.note_all(sentences)
         return self.embed_as(sentences, self.choose(layers, pool))
 
@@ -235,7 +242,7 @@ class Embedder:
     ) -> Iterator[Vectors]:
         """Embed any number of sentences in constant memory: the arrays of `embed`, in order.
 
-        In state `carry` they are read in batches of 64, as AllenNLP does.
+        In state `carry` they are read in batches of `batch_size`: 64, AllenNLP's, unless given.
         """
         return self._stream(sentences, self.choose(layers, pool))
 
@@ -315,7 +322,7 @@ class Embedder:
             check_sentences(sentences)
         if self.state == "carry":
             # Rows may not depend on how long the sentences are.
-            batches = windows(sentences, sys.maxsize, SENTENCES_PER_CARRIED_BATCH)
+            batches = windows(sentences, sys.maxsize, self.batch_size)
         else:
             batches = windows(sentences, TOKENS_PER_WINDOW, TOKENS_PER_WINDOW)
         for batch in batches:
@@ -376,7 +383,8 @@ class Embedder:
     ) -> tuple[list[Vectors], BiLMState]:
         """Embed one batch, in the order and rows given; give the state after it, too."""
         lengths = [len(sentence) for sentence in sentences]
-        marked = [[BEGIN, *sentence, END] for sentence in sentences]
+        markers = self.vocabulary or Vocabulary
+        marked = [[markers.begin, *sentence, markers.end] for sentence in sentences]
         ends = [len(words) for words in marked]
         long = max(lengths) > longest
         pieces = list(many_pieces(ends)) if long else [Piece([0] * len(ends), ends)]
@@ -401,6 +409,7 @@ class Embedder:
             "state": self.state,
             "precision": self.precision,
             "warm_runs": self.warm_runs,
+            "batch_size": self.batch_size,
             "cache_words": self.token_cache.capacity,
             "scripts": self._scripts,
         }

@@ -36,7 +36,7 @@ from elmokit.inference.token_vectors import (
     WordCache,
     check_device,
     check_word_input,
-    max_characters,
+    unusual_words,
     word_cache,
 )
 from elmokit.io.fetch import Progress
@@ -45,7 +45,6 @@ from elmokit.model.lstm import LSTMState, pack
 from elmokit.model.weights import track_writes
 from elmokit.text.characters import (
     Sentence,
-    UnusualWords,
     batch_by_length,
     check_sentence,
     check_sentences,
@@ -84,7 +83,8 @@ class Direction:
 
     def opened(self, words: Sentence) -> list[str]:
         """What it reads of a sentence: the opening marker, and the words in its order."""
-        return [self.opening, *self.ordered(words)]
+        opening = self.vocabulary.begin if self.forward else self.vocabulary.end
+        return [opening, *self.ordered(words)]
 
     @torch.inference_mode()
     def log_likelihoods(
@@ -155,7 +155,7 @@ TOKENS_OF_FIRST_WINDOW = 128
 CACHED_WORDS = 32768
 NO_SOFTMAX = (
     "this model has no softmax, so it cannot predict words (AllenNLP's files have none); use a "
-    "model folder that elmo pretrain has made"
+    "model folder that elmo pretrain has made, or fetch one: elmo download original --softmax"
 )
 
 
@@ -192,7 +192,7 @@ class LanguageModel:
         cache = word_cache(bilm, self.vocabulary, CACHED_WORDS, scripts)
         self._forward = Direction(bilm, self.vocabulary, cache, forward=True)
         self._backward = Direction(bilm, self.vocabulary, cache, forward=False)
-        self._unusual = UnusualWords(max_characters(bilm.config))
+        self._unusual = unusual_words(bilm.config)
 
     @classmethod
     def load(
@@ -410,7 +410,7 @@ class LanguageModel:
 
     def _opened(self, direction: Direction, words: Sentence) -> list[str]:
         """What a direction reads of words that begin or end a sentence; warns of unusual ones."""
-        check_sentence(words, 0)
+        words = check_sentence(words, 0)
         self._unusual.note_all([words])
         return direction.opened(words)
 

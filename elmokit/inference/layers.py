@@ -74,15 +74,15 @@ class LayerChoice:
     ('2', '0', 'all')
 
     Args:
-        layers: "average", "top", "all", a number (0 is the token layer), or a mix that a task
-            trained. A mix with layer norm is of each sentence by itself, so that its vectors do not
-            depend on the sentences around it.
+        layers: "average", "sum", "top", "all", a number (0 is the token layer), or a mix that a
+            task trained. A mix with layer norm is of each sentence by itself, so that its vectors
+            do not depend on the sentences around it.
         count: How many layers there are.
         pool: "mean" or "max" over the words of a sentence, zeros where it has none; None or "none"
             keeps the words.
 
     Attributes:
-        name: "average", "all", "mix", or the number of a layer.
+        name: "average", "sum", "all", "mix", or the number of a layer.
         by_halves: Whether each half of a vector depends on its own direction and its own word
             alone, so that a sentence can be read in pieces.
     """
@@ -97,20 +97,23 @@ class LayerChoice:
             self.by_halves = self.mix is None or not self.mix.layer_norm
         if self.mix is not None and self.mix.layers != count:
             raise InputError(f"the mix is of {self.mix.layers} layers, the model has {count}")
-        names = {"average": "average", "all": "all", "top": str(count - 1)}
+        names = {"average": "average", "sum": "sum", "all": "all", "top": str(count - 1)}
         names |= {str(number): str(number) for number in range(count)}
         named = isinstance(layers, str | Integral) and not isinstance(layers, bool)
         if self.mix is None and (not named or str(layers) not in names):
             raise InputError(
-                f"layers is {layers!r}; use 'average', 'top', 'all', 0 to {count - 1}, or a mix"
+                f"layers is {layers!r}; use 'average', 'sum', 'top', 'all', 0 to {count - 1}, "
+                "or a mix"
             )
         self.name = "mix" if self.mix is not None else names[str(layers)]
         self._rows = count if self.name == "all" else 1
 
     def of(self, vectors: AnyArray) -> AnyArray:
-        """What is kept of (layers, …): one layer or the average without that dimension; no mix."""
+        """What is kept of (layers, …): one layer, average or sum without that dimension; no mix."""
         if self.name == "all":
             return vectors
+        if self.name == "sum":
+            return vectors.sum(0)
         return vectors.mean(0) if self.name == "average" else vectors[int(self.name)]
 
     def reduce(self, layers: Layers) -> Tensor:

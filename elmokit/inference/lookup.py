@@ -75,7 +75,7 @@ class CachedEmbedder:
         From a file of all layers, `layers` is any that it has. From a file of one layer it must be
         that one.
         """
-        check_sentences(sentences)
+        sentences = check_sentences(sentences)
         if not self._layers:
             self._check_layer(layers)
         choice = LayerChoice(layers if self._layers else ALL, sum(self._layers) or 1, pool)

@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from elmokit.config import (
     CharacterEncoderConfig,
     CountOrZero,
+    LexiconEncoderConfig,
     ModelConfig,
     WordEncoderConfig,
     checked,
@@ -27,9 +28,9 @@ from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
 from elmokit.model.both_directions import FEWEST_ROWS, can_share_cores, run_each
 from elmokit.model.weights import version_of
-from elmokit.text.characters import Sentence, character_ids
+from elmokit.text.characters import Sentence, UnusualWords, character_ids
 from elmokit.text.scripts import SeenScripts
-from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+from elmokit.text.vocabulary import BEGIN, END, Lexicon, Vocabulary
 
 
 def encode_words(bilm: BiLM, vocabulary: Vocabulary | None, words: Sequence[str]) -> Tensor:
@@ -37,6 +38,8 @@ def encode_words(bilm: BiLM, vocabulary: Vocabulary | None, words: Sequence[str]
     encoder = bilm.config.encoder
     if isinstance(encoder, CharacterEncoderConfig):
         ids = torch.from_numpy(character_ids(words, encoder.max_characters))
+    elif isinstance(vocabulary, Lexicon):
+        ids = torch.from_numpy(vocabulary.spell(words))
     else:
         assert vocabulary is not None  # see check_word_input
         # Row 0 of the table is padding.
@@ -44,17 +47,22 @@ def encode_words(bilm: BiLM, vocabulary: Vocabulary | None, words: Sequence[str]
     return bilm.encoder(ids.to(next(bilm.parameters()).device))
 
 
-def max_characters(config: ModelConfig) -> int:
-    """Positions per word, or as good as no limit for a model that reads whole words."""
+def unusual_words(config: ModelConfig) -> UnusualWords:
+    """Who counts what a model of this config reads otherwise than it is written."""
     encoder = config.encoder
-    return encoder.max_characters if isinstance(encoder, CharacterEncoderConfig) else sys.maxsize
+    if isinstance(encoder, WordEncoderConfig):
+        return UnusualWords(sys.maxsize)
+    return UnusualWords(encoder.max_characters, isinstance(encoder, LexiconEncoderConfig))
 
 
 def check_word_input(config: ModelConfig, vocabulary: Vocabulary | None) -> None:
     """Raise for a word-input model without the words its table is of."""
     encoder = config.encoder
-    if not isinstance(encoder, WordEncoderConfig):
+    if isinstance(encoder, CharacterEncoderConfig):
         return
+    lexicon = isinstance(encoder, LexiconEncoderConfig)
+    if lexicon and not isinstance(vocabulary, Lexicon):
+        raise InputError("this model has words and characters of its own: load it by its folder")
     if vocabulary is None:
         raise InputError("this model reads words, not characters: give its vocabulary file too")
     if len(vocabulary) != encoder.words:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
 
-from elmokit.errors import CutShortError, FetchError, FormatError, InputError
+from elmokit.errors import CutShortError, FetchError, FormatError, InputError, MissingFileError
 from elmokit.io.files import (
     claim,
     disk_errors,
@@ -42,7 +42,7 @@ def local_path(
     """
     if isinstance(location, Path) or "://" not in location:
         if not os.path.exists(location):
-            raise InputError(f"{location}: there is no such file or folder")
+            raise MissingFileError(f"{location}: there is no such file or folder")
         return Path(location)
     if not location.lower().startswith(("http://", "https://")):
         raise InputError(f"{location}: only http:// and https:// URLs can be fetched")

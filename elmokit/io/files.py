@@ -17,7 +17,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.errors import (
+    DiskError,
+    ElmoError,
+    FormatError,
+    InputError,
+    MissingFileError,
+    unreadable,
+)
 
 PARTS = ".parts"
 """Ends the name of the folder beside an output that holds what is done of it."""
@@ -36,6 +43,8 @@ ADVICE = {
     errno.ENOSYS: "; choose a folder on a local disk",
     errno.EOPNOTSUPP: "; choose a folder on a local disk",
 }
+GIT_LFS = b"version https://git-lfs"
+"""Begins the small file that a repository holds in place of a large one."""
 SECONDS_TO_CLAIM = 0.2
 """Time for a second try where the holder of a lock removes its file as it ends."""
 
@@ -48,6 +57,8 @@ def disk_errors(path: Path, attempt: str, within: Path | None = None) -> Iterato
     """
     try:
         yield
+    except ElmoError:
+        raise
     except OSError as error:
         named = error.filename
         if within is not None and named is not None and not Path(str(named)).is_relative_to(within):
@@ -58,7 +69,8 @@ def disk_errors(path: Path, attempt: str, within: Path | None = None) -> Iterato
         else:
             why = " ".join(str(error).split()) or type(error).__name__
         advice = ADVICE.get(error.errno or 0, "")
-        raise DiskError(f"{path}: cannot be {attempt} ({why}){advice}") from error
+        kind = MissingFileError if isinstance(error, FileNotFoundError) else DiskError
+        raise kind(f"{path}: cannot be {attempt} ({why}){advice}") from error
 
 
 def is_any_of(path: str | Path, files: Iterable[str | Path]) -> bool:
@@ -81,6 +93,15 @@ def sha256_of(path: str | Path) -> str:
     """SHA-256 of a file's contents, as 64 hexadecimal digits."""
     with disk_errors(Path(path), "read"), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_not_pointer(path: Path) -> None:
+    """Raise for a file that only points to what it should hold."""
+    with disk_errors(path, "read"), open(path, "rb") as file:
+        if file.read(len(GIT_LFS)) == GIT_LFS:
+            raise FormatError(
+                f"{path}: is a Git LFS pointer, not the data; fetch them by git lfs pull"
+            )
 
 
 @contextmanager
@@ -262,7 +283,7 @@ def read_text(path: str | Path) -> str:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(FormatError, path, error) from error
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: is not UTF-8 text ({error.reason})") from error
     if not text.strip():

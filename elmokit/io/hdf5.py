@@ -8,7 +8,8 @@ from pathlib import Path
 
 import h5py
 
-from elmokit.errors import FormatError
+from elmokit.errors import ElmoError, FormatError, unreadable
+from elmokit.io.files import check_not_pointer
 
 
 @contextmanager
@@ -17,7 +18,8 @@ def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
     try:
         open(path, "rb").close()  # the system's words, before h5py's
     except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(FormatError, path, error) from error
+    check_not_pointer(Path(path))
     if not h5py.is_hdf5(path):
         raise FormatError(f"{path}: is not an HDF5 file")
     with hdf5_damage(path):
@@ -31,6 +33,8 @@ def hdf5_damage(path: str | Path) -> Iterator[None]:
     """Say in one line what h5py could not read; it has no error class of its own for that."""
     try:
         yield
+    except ElmoError:
+        raise
     except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split()).strip("'\"")
         raise FormatError(

@@ -95,6 +95,29 @@ TABLE_SUFFIXES: dict[str, TableFormat] = {
 }
 
 
+FASTA_SUFFIXES = (".fasta", ".fa", ".faa")
+
+
+def fasta_rows(lines: Iterable[Line]) -> Iterator[Row]:
+    """The proteins of a FASTA file: a residue is a word, the first word of its line the id."""
+    row: Row | None = None
+    residues: list[str] = []
+    for line in lines:
+        text = line.text.strip()
+        if text.startswith(">"):
+            if row is not None:
+                yield row._replace(value=residues)
+            name = (text[1:].split() or [str(line.number)])[0]
+            row, residues = Row(line.number, [], name), []
+        elif row is None and text:
+            raise FormatError(f"{line.place}: is not FASTA; a line with > and a name comes first")
+        elif not text.startswith(";"):  # a comment
+            residues += "".join(text.split())
+        row = row and row._replace(position=line.position)
+    if row is not None:
+        yield row._replace(value=residues)
+
+
 def table_rows(
     lines: Iterable[Line],
     format: TableFormat,

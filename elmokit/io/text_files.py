@@ -19,12 +19,19 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, cast
 
 from elmokit.config import Count, Settings
-from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.errors import (
+    ConfigError,
+    ElmoError,
+    FormatError,
+    InputError,
+    MissingFileError,
+    unreadable,
+)
 from elmokit.io.files import PARTS
 from elmokit.system import import_extra
 
 Errors = Literal["strict", "replace"]
-TextFormat = Literal["text", "jsonl", "csv", "tsv", "parquet"]
+TextFormat = Literal["text", "jsonl", "csv", "tsv", "parquet", "fasta"]
 ExampleFormat = Literal[
     "csv", "tsv", "jsonl", "trees", "columns", "conllu", "squad", "coref", "gap", "propbank",
     "conll2012",
@@ -182,11 +189,11 @@ def find_files(
     for pattern in patterns:
         try:
             files = _files_of(pattern, suffixes)
+        except ElmoError:
+            raise
         except OSError as error:
-            raise InputError(
-                f"{pattern}: cannot be read ({error.strerror or error}); check the name, and that "
-                "you have access to it"
-            ) from error
+            advice = "; check the name, and that you have access to it"
+            raise unreadable(InputError, pattern, error, advice) from error
         for path in files:
             found.setdefault(os.path.normcase(os.path.realpath(path)), path)
     if not found:
@@ -214,7 +221,8 @@ def _files_of(pattern: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
         matches = map(Path, glob.iglob(str(pattern), recursive=True))
         files = [file for file in matches if file.is_file()]
     if not files:
-        raise InputError(f"{pattern}: {wanted}; check the name")
+        kind = InputError if path.is_dir() else MissingFileError
+        raise kind(f"{pattern}: {wanted}; check the name")
     return sorted(files, key=lambda file: file.as_posix())
 
 
@@ -325,9 +333,11 @@ def reading_errors(path: Path, kind: str, *damage: type[Exception]) -> Iterator[
     known: tuple[type[Exception], ...] = (OSError, *damage)
     try:
         yield
+    except ElmoError:
+        raise
     except known as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+            raise unreadable(InputError, path, error) from error
         # Without a number it is not the system's error: gzip and bz2 tell of damage so.
         why = " ".join(str(error).split())
         raise FormatError(f"{path}: is not a complete {kind} file ({why}); get it again") from error

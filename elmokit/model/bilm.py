@@ -9,10 +9,17 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from elmokit.config import CharacterEncoderConfig, ModelConfig, Precision
+from elmokit.config import (
+    EncoderConfig,
+    LexiconEncoderConfig,
+    ModelConfig,
+    Precision,
+    WordEncoderConfig,
+)
 from elmokit.errors import InputError
 from elmokit.model.both_directions import computes_plainly, run_each
 from elmokit.model.character_encoder import CharacterEncoder
+from elmokit.model.lexicon_encoder import LexiconEncoder
 from elmokit.model.lstm import LSTMStack, LSTMState, Packing, pack
 from elmokit.model.one_sentence import LockStep, pays_in_lock_step
 from elmokit.model.softmax import AdaptiveSoftmax, Softmax
@@ -64,12 +71,7 @@ class BiLM(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        encoder = config.encoder
-        self.encoder: CharacterEncoder | WordEncoder = (
-            CharacterEncoder(encoder, config.token_size)
-            if isinstance(encoder, CharacterEncoderConfig)
-            else WordEncoder(encoder, config.token_size)
-        )
+        self.encoder = make_encoder(config.encoder, config.token_size)
         self.forward_lstm = LSTMStack(config)
         self.backward_lstm = LSTMStack(config)
         self.softmax = make_softmax(config)
@@ -113,7 +115,7 @@ class BiLM(nn.Module):
     def mask(self, ids: Tensor) -> Tensor:
         """Which of (batch, words[, characters]) are words: (batch, words), False on padding."""
         check_ids(ids)
-        dimensions = 3 if isinstance(self.encoder, CharacterEncoder) else 2
+        dimensions = 2 if isinstance(self.encoder, WordEncoder) else 3
         if ids.dim() != dimensions:
             names = "(batch, words, characters)" if dimensions == 3 else "(batch, words)"
             raise InputError(f"ids have shape {tuple(ids.shape)}; this model reads {names}")
@@ -144,7 +146,7 @@ class BiLM(nn.Module):
         A character encoder, much the dearer, runs once per distinct word.
         """
         words = ids[mask]
-        if isinstance(self.encoder, CharacterEncoder):
+        if not isinstance(self.encoder, WordEncoder):
             distinct, occurrences = distinct_rows(words)
             vectors = self.encoder(distinct)[occurrences]
         else:
@@ -245,6 +247,17 @@ class BiLM(nn.Module):
             zero,
             lambda old, new: torch.cat([old[:, :rows].to(new), new[:, old.shape[1] :]], dim=1),
         )
+
+
+def make_encoder(
+    config: EncoderConfig, token_size: int
+) -> CharacterEncoder | WordEncoder | LexiconEncoder:
+    """The token encoder that the config describes."""
+    if isinstance(config, WordEncoderConfig):
+        return WordEncoder(config, token_size)
+    if isinstance(config, LexiconEncoderConfig):
+        return LexiconEncoder(config, token_size)
+    return CharacterEncoder(config, token_size)
 
 
 def make_softmax(config: ModelConfig) -> Softmax | AdaptiveSoftmax | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, NamedTuple
 
 import torch
@@ -44,7 +45,7 @@ class Elmo(nn.Module):
         self,
         bilm: BiLM,
         mixes: int = 1,
-        *,
+        *others: object,
         dropout: float = 0.5,
         layer_norm: bool = False,
         keep_boundaries: bool = False,
@@ -56,6 +57,11 @@ class Elmo(nn.Module):
         join: Join = "concat",
     ) -> None:
         super().__init__()
+        if others or isinstance(bilm, str | PathLike):
+            raise InputError(
+                "Elmo is made of a biLM: Elmo(Embedder.load(options, weights).bilm, mixes=2); "
+                "AllenNLP's Elmo(options, weights, 2) is elmokit.adaptors.allennlp.Elmo"
+            )
         if not isinstance(bilm, BiLM):
             got = type(bilm).__name__
             raise InputError(f"bilm is of type {got}, not BiLM; write Elmo(embedder.bilm)")

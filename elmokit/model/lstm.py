@@ -331,7 +331,7 @@ class LayerFunction(torch.autograd.Function):
         if carried is not None:
             previous = previous * carried[:, None]
         d_weights = product.times(d_gates_t, torch.cat([inputs, previous], dim=1))
-        d_input_weight, d_recurrent_weight = d_weights.chunk(2, dim=1)
+        d_input_weight, d_recurrent_weight = d_weights.tensor_split([inputs.shape[1]], dim=1)
         d_inputs = None
         if ctx.needs_input_grad[0]:
             d_inputs = product.times(d_gates, product.prepare(input_weight))

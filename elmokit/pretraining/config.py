@@ -23,7 +23,7 @@ from elmokit.config import (
     change_setting,
     make,
 )
-from elmokit.errors import ConfigError, InputError
+from elmokit.errors import ConfigError, InputError, unreadable
 from elmokit.io.text_files import Errors, TextSettings, TokenizerName
 
 WORD_INPUT = "words"
@@ -209,7 +209,7 @@ def read_run(path: str | Path, settings: Mapping[str, Any] | None = None) -> Pre
         text = Path(path).read_text(encoding="utf-8")
         values = tomllib.loads(text)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(InputError, path, error) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is not TOML ({error})") from error
     apply_settings(values, settings or {})

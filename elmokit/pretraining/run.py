@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from elmokit.config import CharacterEncoderConfig, EncoderConfig, WordEncoderConfig
+from elmokit.config import (
+    CharacterEncoderConfig,
+    EncoderConfig,
+    LexiconEncoderConfig,
+    WordEncoderConfig,
+)
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.find import MODEL_OF_RUN
 from elmokit.formats.native import SavedModel, is_native, model_card, read_model, write_model
@@ -457,6 +462,8 @@ def finetune(
     `config` is the run that `finetuning_run` makes, `new_words` how many of the text's most
     frequent new words to add to the vocabulary; the rest is as in `pretrain`.
     """
+    if isinstance(saved.config.encoder, LexiconEncoderConfig):
+        raise InputError("a model of ELMoForManyLangs gives vectors, but cannot be trained on here")
     advice = "use a model folder of elmo pretrain"
     vocabulary = check_vocabulary(saved.config, saved.vocabulary, advice=advice)
     with join_group(device) as group:

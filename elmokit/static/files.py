@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import ElmoError, FormatError, InputError, unreadable
 from elmokit.io.fetch import Progress
 from elmokit.io.files import disk_errors, write_atomically
 from elmokit.io.text_files import compression, opened, read_chunks
@@ -178,6 +178,8 @@ def _read_text(
                 vectors += _parsed(numbers).tobytes()
         if shape is not None and shape[0] != number - 1:
             raise ValueError(f"is the last of {number - 1} words, where line 1 says {shape[0]}")
+    except ElmoError:
+        raise
     except ValueError as error:
         problem = f"{path}, line {number}: {error}; fix it or get the file again"
         raise FormatError(problem) from None
@@ -360,7 +362,7 @@ def _read_native(path: Path) -> WordVectors:
             description = dict(file.metadata() or {})
         words = letters.tobytes().decode("utf-8").split("\n")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+        raise unreadable(InputError, path, error) from error
     except (SafetensorError, ValueError) as error:
         why = " ".join(str(error).split())
         problem = f"{path}: is not a complete file of word vectors ({why}); get it again"

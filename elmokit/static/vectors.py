@@ -212,8 +212,7 @@ class StaticVectors:
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             check_sentences(sentences)
         for number, sentence in enumerate(sentences):
-            check_sentence(sentence, number)
-            vectors = self._embedded(sentence)
+            vectors = self._embedded(check_sentence(sentence, number))
             yield vectors[None] if layers == "all" else vectors
 
     def encode(self, texts: Sequence[str], layers: str | int = "average") -> Vectors:

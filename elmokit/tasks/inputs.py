@@ -342,7 +342,7 @@ class TaskInputs(nn.Module):
 
     def forward(self, sentences: Sequence[Sentence]) -> BatchVectors:
         """Give every word of some sentences its vectors."""
-        check_sentences(sentences)
+        sentences = check_sentences(sentences)
         if not sentences:
             raise InputError("a batch has no sentences; give at least one")
         words, rows = distinct_words(sentences)

@@ -131,7 +131,7 @@ class LayerStore:
 
         `progress` is called with the words that are computed so far, and with all that are to be.
         """
-        check_sentences(sentences)
+        sentences = check_sentences(sentences)
         if not self._missing(sentences):
             return
         with self._claimed():

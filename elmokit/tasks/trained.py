@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmokit.config import make_table, naming
-from elmokit.errors import ElmoWarning, FormatError, InputError
+from elmokit.errors import ElmoWarning, FormatError, InputError, MissingFileError
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
@@ -62,7 +62,7 @@ class TaskFolder:
         if not path.exists():
             if (self.folder / CHECKPOINTS).is_dir():
                 raise InputError(f"{folder}: its training is not finished; continue with --resume")
-            raise InputError(f"{folder}: holds no trained task; train one: elmo task train")
+            raise MissingFileError(f"{folder}: holds no trained task; train one: elmo task train")
         values = read_object(path)
         if values.get("format") != FORMAT:
             raise FormatError(
@@ -86,7 +86,7 @@ class TaskFolder:
         """The path of a file, which must be the one that was written with config.json."""
         path = self.folder / name
         if not path.is_file():
-            raise FormatError(f"{path}: is missing; copy the folder again, or train again")
+            raise MissingFileError(f"{path}: is missing; copy the folder again, or train again")
         if sha256_of(path) != self._sha256.get(name):
             raise FormatError(
                 f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,24 +59,29 @@ def character_ids(words: Sequence[str], max_characters: int = MAX_CHARACTERS) ->
     return ids
 
 
-def check_sentences(sentences: Sequence[Sentence]) -> None:
-    """Raise unless it is a list of lists of words, showing the right call."""
+def listed(values: Any) -> Any:
+    """A list of what an array, a column of a table or a generator holds; others as they are."""
+    if hasattr(values, "tolist"):
+        return values.tolist()
+    return list(values) if isinstance(values, Iterator) else values
+
+
+def check_sentences(sentences: Iterable[Sentence]) -> Sequence[Sentence]:
+    """The same as lists; raise unless it holds lists of words, showing the right call."""
+    sentences = listed(sentences)
     if isinstance(sentences, str | bytes):
         raise InputError(
             f"expected a list of sentences, got the text {sentences[:40]!r}; "
             'split it into words first: [["The", "river", "bank"]]'
         )
     if not isinstance(sentences, Sequence):
-        raise InputError(
-            f"expected a list of sentences, got {short(sentences)}; "
-            "make a list of it, or give an iterable to embed_stream"
-        )
-    for number, sentence in enumerate(sentences):
-        check_sentence(sentence, number)
+        raise InputError(f"expected a list of sentences, got {short(sentences)}; make a list of it")
+    return [check_sentence(sentence, number) for number, sentence in enumerate(sentences)]
 
 
-def check_sentence(sentence: Sentence, number: int) -> None:
-    """Raise unless it is a list of words, naming the sentence by its number."""
+def check_sentence(sentence: Iterable[str], number: int) -> Sentence:
+    """The same as a list; raise unless it holds words, naming the sentence by its number."""
+    sentence = listed(sentence)
     if isinstance(sentence, str | bytes) or not isinstance(sentence, Sequence):
         raise InputError(
             f"sentence {number} is {short(sentence)}, not a list of words; "
@@ -88,6 +93,7 @@ def check_sentence(sentence: Sentence, number: int) -> None:
                 f"word {position} of sentence {number} is {short(word)}, not a string; "
                 "turn every word into a str first"
             )
+    return sentence
 
 
 def short(value: object, limit: int = 40) -> str:
@@ -105,18 +111,25 @@ class UnusualWords:
     """Counts words that need a warning, and warns once of each kind.
 
     Counting is safe from several threads. A copy starts counting again.
+
+    Args:
+        max_characters: Positions per word.
+        code_points: Whether a position is a code point of any kind, not a byte.
     """
 
-    def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
+    def __init__(self, max_characters: int = MAX_CHARACTERS, code_points: bool = False) -> None:
+        self._code_points = code_points
         self.counts: Counter[str] = Counter()
         self._longest = max_characters - 2
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type[UnusualWords], tuple[int]]:
-        return UnusualWords, (self._longest + 2,)
+    def __reduce__(self) -> tuple[type[UnusualWords], tuple[int, bool]]:
+        return UnusualWords, (self._longest + 2, self._code_points)
 
     def kinds(self, word: str) -> tuple[str, ...]:
         """What is unusual about a word; nothing, as a rule."""
+        if self._code_points:
+            return ("cut",) * (len(word) > self._longest) or ("empty",) * (not word)
         if word in SENTENCE_MARKERS:
             return ("marker",)
         found = []
@@ -154,7 +167,7 @@ _REPORTED: dict[int, UnusualWords] = {}
 
 
 def batch_to_ids(
-    batch: Sequence[Sentence],
+    batch: Iterable[Sentence],
     max_characters: int = MAX_CHARACTERS,
     unusual: UnusualWords | None = None,
 ) -> Tensor:
@@ -168,7 +181,7 @@ def batch_to_ids(
     """
     import torch
 
-    check_sentences(batch)
+    batch = check_sentences(batch)
     if unusual is None:
         unusual = _REPORTED.setdefault(max_characters, UnusualWords(max_characters))
     unusual.note_all(batch)
@@ -216,7 +229,7 @@ def windows(
     size = tokens if first is None else min(first, tokens)
     room = size
     for number, sentence in enumerate(sentences):
-        check_sentence(sentence, number)
+        sentence = check_sentence(sentence, number)
         window.append(sentence)
         room -= len(sentence)
         if room <= 0 or len(window) == most:

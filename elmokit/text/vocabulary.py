@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from elmokit.errors import FormatError, InputError
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.config import LEXICON_MARKS
+from elmokit.errors import ElmoError, FormatError, InputError, unreadable
 from elmokit.io.files import write_atomically
+from elmokit.io.text_files import compression, opened
 
 BEGIN = "<S>"
 """Stands before the first word of a sentence."""
@@ -20,6 +25,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The original code skips this line of its published vocabulary: it has no row in the softmax.
 NOT_A_WORD = "!!!MAXTERMID"
 WHITESPACE = " \t\n\r\v\f"
+LEXICON_WORDS = {"<bos>": BEGIN, "<eos>": END, "<oov>": UNKNOWN}
+"""What ELMoForManyLangs calls the special words."""
+LARGEST = 256 << 20
+"""Bytes of a compressed vocabulary, decompressed; that of the paper's model has eight million."""
 COUNT = re.compile("[0-9]{1,19}")
 
 
@@ -32,7 +41,13 @@ class Vocabulary:
     >>> vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat"])
     >>> vocabulary.id_of("cat"), vocabulary.id_of("dog"), vocabulary.word_of(3)
     (4, 2, 'the')
+
+    Attributes:
+        begin: The word that is read before the first one of a sentence.
+        end: The word that is read after the last one.
     """
+
+    begin, end = BEGIN, END
 
     def __init__(self, words: Iterable[str], counts: Iterable[int] | None = None) -> None:
         self.words = tuple(words)
@@ -92,6 +107,56 @@ class Vocabulary:
         return f"Vocabulary({len(self)} words)"
 
 
+class Lexicon(Vocabulary):
+    """The words and the characters that a model of ELMoForManyLangs knows.
+
+    Its special words go by the names they have here, `<S>`, `</S>` and `<UNK>`. In text, the words
+    that are read as markers are `<bos>` and `<eos>`.
+
+    Args:
+        words: All words; a word's id is its place among them.
+        characters: All characters, the six marks first.
+        max_characters: Positions per word, two of them for its begin and end marks.
+    """
+
+    begin, end = "<bos>", "<eos>"
+
+    def __init__(
+        self, words: Iterable[str], characters: Iterable[str], max_characters: int
+    ) -> None:
+        super().__init__(words)
+        self.characters = tuple(characters)
+        self.max_characters = max_characters
+        self._character_ids = {one: number for number, one in enumerate(self.characters, 1)}
+
+    def id_of(self, word: str) -> int:
+        """The id of a word as far as it is read, or of `<UNK>`."""
+        return super().id_of(LEXICON_WORDS.get(word, word[: self.max_characters - 2]))
+
+    def spell(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """Ids (words, 1 + max_characters): of each word, then of its characters and their marks.
+
+        A character is a code point. `<bow>` and `<eow>` are swapped, as these models have them.
+        """
+        padding, unknown, *_, begin_word, end_word = range(1, len(LEXICON_MARKS) + 1)
+        ids = np.full((len(words), 1 + self.max_characters), padding, dtype=np.int32)
+        for row, word in zip(ids, words, strict=True):
+            marker = word in (self.begin, self.end)
+            spelling = [word] if marker else list(word[: self.max_characters - 2])
+            # Words that are called as our special ones are nothing special there.
+            row[0] = self.id_of(UNKNOWN if word in LEXICON_WORDS.values() else word) + 1
+            row[1] = end_word
+            row[2 : 2 + len(spelling)] = [self._character_ids.get(c, unknown) for c in spelling]
+            row[2 + len(spelling)] = begin_word
+        return ids
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self.characters == getattr(other, "characters", None)
+
+    def __hash__(self) -> int:
+        return hash((self.words, self.characters))
+
+
 def read_vocabulary(path: str | Path) -> Vocabulary:
     """Read one word per line, in UTF-8; the first line is id 0.
 
@@ -100,9 +165,11 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
     The order stays whatever it is: by falling frequency in softmax vocabularies, any in others.
     """
     try:
-        contents = Path(path).read_bytes()
+        contents = read_bytes(path)
+    except ElmoError:
+        raise
     except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(FormatError, path, error) from error
     lines = contents.removeprefix(BYTE_ORDER_MARK).rstrip().split(b"\n")
     if lines == [b""]:
         raise FormatError(f"{path}: is empty; it must have one word per line")
@@ -125,6 +192,17 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
         numbers[word] = number
         counts += map(int, count)
     return Vocabulary(numbers, counts if counted else None)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The contents of a file, decompressed where its name says so."""
+    if not compression(Path(path)):
+        return Path(path).read_bytes()
+    with opened(path) as (_, file):
+        contents = file.read(LARGEST + 1)
+    if len(contents) > LARGEST:
+        raise FormatError(f"{path}: has more than {LARGEST >> 20} MB; it must be a list of words")
+    return contents
 
 
 def _fields_of(line: bytes, path: str | Path, number: int) -> list[str]:

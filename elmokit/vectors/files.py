@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
 
 from elmokit.errors import FormatError, InputError
@@ -128,18 +129,22 @@ def write_vectors(
         changes: Single settings by their names, in place of those of `settings`.
     """
     settings = replace(settings, **changes)
-    settings = replace(settings, compression=check_writable(path, settings.compression))
-    FORMATS[check_suffix(path)].write(path, items, settings)
+    format = settings.output_format
+    compression = check_writable(path, settings.compression, format)
+    settings = replace(settings, compression=compression)
+    FORMATS[check_suffix(path, format)].write(path, items, settings)
 
 
 def open_vectors(path: PathLike) -> VectorFile:
     """Open what `write_vectors` or `allennlp elmo` wrote: items are read when asked for.
 
-    A folder of Parquet files, which the engine ray wrote once, is opened as one sequence.
+    HDF5 may have any name. A folder of Parquet files, which the engine ray wrote once, is opened as
+    one sequence.
     """
     if Path(path).is_dir():
         return FolderVectors(path)
-    suffix = check_suffix(path)
+    named = Path(path).suffix.lower() in FORMATS
+    suffix = check_suffix(path, None if named or not h5py.is_hdf5(path) else "hdf5")
     parts = Path(f"{path}{PARTS}")
     if parts.is_dir() and not Path(path).exists():
         raise InputError(
@@ -158,9 +163,9 @@ def read_vectors(path: PathLike) -> list[SentenceVectors]:
         return list(file)
 
 
-def check_suffix(path: PathLike) -> str:
-    """The suffix of a name, which must be that of a format."""
-    suffix = Path(path).suffix.lower()
+def check_suffix(path: PathLike, format: str | None = None) -> str:
+    """The suffix of a name, which must be that of a format; or of the format that is given."""
+    suffix = f".{format}" if format else Path(path).suffix.lower()
     if suffix not in FORMATS:
         found = f"ends in {suffix!r}" if suffix else "has no suffix"
         raise InputError(f"{path}: {found}; use one of {', '.join(FORMATS)}")
@@ -169,9 +174,9 @@ def check_suffix(path: PathLike) -> str:
     return suffix
 
 
-def check_writable(path: PathLike, compression: str | None) -> str:
+def check_writable(path: PathLike, compression: str | None, format: str | None = None) -> str:
     """Raise for a name that is not of a file of vectors; give the compression, "none" for None."""
-    suffix = check_suffix(path)
+    suffix = check_suffix(path, format)
     if os.path.isdir(path):
         raise InputError(f"{path}: is a folder; give the name of a file")
     allowed = FORMATS[suffix].compressions

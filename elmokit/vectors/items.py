@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.config import Settings
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import FormatError, InputError, unreadable
 
 Pool = Literal["none", "mean", "max"]
 DType = Literal["float32", "float16"]
@@ -31,12 +31,14 @@ class VectorSettings(Settings):
     """What is made of each sentence, and how it is written.
 
     Attributes:
-        layers: "average", "top", "all", the number of a layer (0 is the token layer), or "mix".
+        layers: "average", "sum", "top", "all", the number of a layer (0 is the token layer), or
+            "mix".
         mix: The file of a trained mix, where layers is "mix".
         pool: "mean" or "max" over the words of a sentence; None or "none" keeps the words.
         dtype: "float32" or "float16".
         compression: One that the format has; None is none.
         keep_sentences: Write the sentences too.
+        output_format: "hdf5" whatever the file's name says.
         description: What the file is to remember of its vectors, such as which `layers` they are
             of. Bulk embedding knows and fills it in; of arrays from elsewhere, writers know
             nothing but this.
@@ -48,6 +50,7 @@ class VectorSettings(Settings):
     dtype: DType = "float32"
     compression: str | None = None
     keep_sentences: bool = True
+    output_format: Literal["hdf5"] | None = None
     description: Description | None = None
 
     def __post_init__(self) -> None:
@@ -159,7 +162,7 @@ class VectorFile(Sequence[SentenceVectors], ABC):
         try:
             open(path, "rb").close()
         except OSError as error:
-            raise FormatError(f"{path}: cannot be read ({error.strerror or error})") from error
+            raise unreadable(FormatError, path, error) from error
 
     @abstractmethod
     def __len__(self) -> int: ...

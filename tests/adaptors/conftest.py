@@ -11,6 +11,8 @@ from random_models import Options, Weights, random_options, random_weights, writ
 
 from elmokit.inference.embedder import Embedder
 
+collect_ignore_glob = ["programs/*", "allennlp_surroundings.py"]  # programs, not modules of tests
+
 
 @pytest.fixture(scope="module")
 def model() -> tuple[Options, Weights]:

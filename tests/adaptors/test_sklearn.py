@@ -241,7 +241,7 @@ def test_column_of_a_table_goes_through_a_column_transformer(files: Files) -> No
         ({}, [], "there are no texts; give a list of at least one"),
         ({}, ["a", float("nan")], r"text 1 is nan \(float\), not a string"),
         ({}, None, "texts is None"),
-        ({"layers": 3}, ["a"], "layers is 3; use 'average', 'top', 'all', 0 to 2"),
+        ({"layers": 3}, ["a"], "layers is 3; use 'average', 'sum', 'top', 'all', 0 to 2"),
         ({"pool": "sum"}, ["a"], "pool is 'sum'"),
         ({"tokenizer": "treebank"}, ["a"], "tokenizer is 'treebank'"),
         ({"model": "no-such-folder"}, ["a"], "there is no such file"),

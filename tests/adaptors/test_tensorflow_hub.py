@@ -245,3 +245,76 @@ def test_inputs_that_cannot_work_are_one_line(
         with pytest.raises(ElmoError, match=message) as error:
             call()
         assert isinstance(error.value, InputError)
+
+
+# As TF 2 calls it
+
+
+class TensorOfTF:
+    """A tensor of strings, as TensorFlow has them: bytes in an array."""
+
+    def __init__(self, values: Any) -> None:
+        self.numpy = lambda: np.array(values, dtype=object)
+
+
+def in_bytes(texts: Any) -> Any:
+    return texts.encode() if isinstance(texts, str) else [in_bytes(text) for text in texts]
+
+
+def test_load_gives_signatures_of_all_outputs(files: Files, module: hub.Module) -> None:
+    signatures = hub.load(files).signatures
+    expected = module(TEXTS, as_dict=True)
+
+    for outputs in (
+        signatures["default"](TEXTS),
+        signatures["default"](text=TensorOfTF(in_bytes(TEXTS))),
+        signatures["tokens"](**TOKENS),
+        signatures["tokens"](TOKENS),
+        signatures["tokens"](
+            tokens=TensorOfTF(in_bytes(TOKENS["tokens"])), sequence_len=TensorOfTF([6, 5])
+        ),
+    ):
+        assert outputs.keys() == expected.keys()
+        assert all(torch.equal(outputs[name], expected[name]) for name in expected)
+
+
+def test_KerasLayer_gives_the_output_of_its_key(files: Files, module: hub.Module) -> None:
+    expected = module(TEXTS, as_dict=True)
+
+    plain = hub.KerasLayer(files, input_shape=[], dtype="string")
+    words = hub.KerasLayer(files, signature="tokens", output_key="elmo", trainable=True)
+    every = hub.KerasLayer(files, signature_outputs_as_dict=True)
+
+    assert torch.equal(plain(TEXTS, training=False), expected["default"])
+    assert torch.equal(words(TOKENS), expected["elmo"])
+    assert every(TEXTS).keys() == expected.keys()
+    assert len([one for one in words.parameters() if one.requires_grad]) == 2
+
+
+def test_results_are_arrays_though_they_can_be_trained(files: Files, module: hub.Module) -> None:
+    outputs = hub.Module(files, trainable=True)(TEXTS, as_dict=True)
+    expected = module(TEXTS, as_dict=True)["elmo"].numpy()
+
+    for found in (outputs["elmo"].numpy(), np.array(outputs["elmo"]), np.asarray(outputs["elmo"])):
+        assert np.array_equal(found, expected)
+    assert np.array_equal(np.mean(outputs["elmo"][0].numpy(), 0), expected[0].mean(0))
+    assert np.array(outputs["elmo"], dtype=np.float64).dtype == np.float64
+    outputs["elmo"].sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda module: module.signatures["default"](), "one input"),
+        (lambda module: module([b"\xff"]), "is not UTF-8"),
+        (lambda module: module.signatures["tokens"](TEXTS), "needs a dict"),
+    ],
+)
+def test_calls_that_cannot_work_say_why(module: hub.Module, call: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        call(module)
+
+
+def test_an_output_that_is_not_there_is_named(files: Files) -> None:
+    with pytest.raises(InputError, match="use one of word_emb, lstm_outputs1"):
+        hub.KerasLayer(files, output_key="elmos")(TEXTS)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from closeness import assert_close
+from random_models import random_options, random_weights, write_files
+from small_checkpoints import training_names, write_checkpoint
 from small_models import small_embedder
 
-from elmokit.adaptors.text_reader import MEGABYTE, TextReader
+from elmokit.adaptors.text_reader import MEGABYTE, TextReader, load_shared
 
 TEXTS = [f"text number {number}" for number in range(2000)]
 
@@ -65,3 +67,15 @@ def test_words_limit_is_of_the_text_and_not_of_its_sentences():
     assert reader.sentences("a b\nc d\ne") == [["a", "b"], ["c"]]
     found = reader.read(["a b\nc d\ne", "a", ""], pooled=False)
     assert [layers.shape[1] for layers in found] == [3, 1, 0]
+
+
+def test_a_checkpoint_that_was_written_again_is_another_model(tmp_path):
+    options = random_options()
+    models = []
+    for seed in (1, 2):
+        weights = random_weights(options, seed=seed)
+        write_files(tmp_path, options, weights)[1].unlink()
+        prefix = write_checkpoint(tmp_path / "model.ckpt-1", training_names(weights))
+        models.append(load_shared(prefix))
+        assert load_shared(prefix) is models[-1]
+    assert models[0].checksum != models[1].checksum

@@ -415,3 +415,23 @@ def test_a_word_of_a_hundred_thousand_letters_is_looked_at_once() -> None:
     started = time.process_time()
     assert not GLUED.search("ACGT" * 25_000)
     assert time.process_time() - started < 1  # it took minutes when tried from every letter
+
+
+# Proteins
+
+
+FASTA = ">sp|P1 first of two\nMKV\nLA\n\n; a comment\n>P2\n>P3 long\n" + "ACDE\n" * 3
+
+
+def test_a_residue_of_fasta_is_a_word_and_the_name_its_id(tmp_path):
+    path = write(tmp_path / "proteins.fasta", FASTA)
+    records = list(open_input([str(path)], TextSettings()).records())
+    assert [record.words for record in records] == [list("MKVLA"), [], list("ACDE" * 3)]
+    assert [record.id for record in records] == ["sp|P1", "P2", "P3"]
+    later = open_input([str(path)], TextSettings()).records(records[1].place)
+    assert list(later) == records[1:]
+
+
+def test_text_before_the_first_name_of_fasta_is_one_line(tmp_path):
+    path = write(tmp_path / "proteins.fa", "MKV\n>P1\nA\n")
+    assert "line 1: is not FASTA" in error_of(open_input, [str(path)], TextSettings())

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import click
 import h5py
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from small_models import small_bilm
 
 from elmokit import Embedder
 from elmokit.cli import COMMANDS
+from elmokit.cli.options import ModelCommand
 from elmokit.formats.convert import write_pair
 from elmokit.formats.native import SavedModel
 
@@ -151,7 +154,7 @@ def test_an_interrupted_download_says_that_it_continues(elmo, monkeypatch):
         progress(5, 10)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmokit.formats.find.download", interrupted)
+    monkeypatch.setattr("elmokit.formats.published.download", interrupted)
     code, _, err = elmo("download", "small")
     assert code == 130
     assert "run again the download continues" in err
@@ -160,7 +163,31 @@ def test_an_interrupted_download_says_that_it_continues(elmo, monkeypatch):
 def test_download_lists_what_there_is(prints):
     out = prints("download")
     names = [line.split()[0] for line in out.splitlines()]
-    assert names == ["small", "medium", "original", "original-5.5b"]
+    assert names == ["small", "medium", "original", "original-5.5b", "efml-LANGUAGE"]
+    assert "374 MB, 2,003 MB with --softmax" in out
+    assert "korean" in out
+
+
+def test_info_tells_whose_files_they_are_or_which_is_missing(elmo, model, pair, tmp_path):
+    shutil.make_archive(str(tmp_path / "model"), "zip", model)
+    for named, kind in (
+        ((model,), "model folder"),
+        ((str(tmp_path / "model.zip"),), "model folder"),
+        (pair, "AllenNLP's options and weights"),
+    ):
+        assert json.loads(elmo("info", *named, "--json")[1])["format"] == kind
+    Path(pair[1]).unlink()
+    code, _, err = elmo("info", str(Path(pair[0]).parent))
+    assert code == 1
+    assert "the weights are missing" in err
+    assert err.count("\n") == 1
+
+
+def test_options_and_a_checkpoint_name_a_model():
+    arguments = ["--model", "options.json", "save/model.ckpt-7", "text"]
+    params = [click.Option(["--model"]), click.Option(["--weights"]), click.Argument(["text"])]
+    command = ModelCommand("any", params=params, callback=lambda **given: given["weights"])
+    assert command.main(arguments, standalone_mode=False) == "save/model.ckpt-7"
 
 
 def test_a_reader_that_has_had_enough_is_no_error_message(model):

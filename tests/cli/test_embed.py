@@ -252,3 +252,49 @@ def test_split_finds_the_sentences_and_morphemes_of_kiwi(embed, tmp_path):
         ["었", "다", "."],
         ["좋", "다", "ㅋㅋ"],
     ]
+
+
+@pytest.mark.parametrize("flag", ["--format", "--output-format"])
+def test_embed_writes_hdf5_under_any_name(embed, tmp_path, flag):
+    assert embed("A bank\n", "vectors.of.all", flag, "hdf5")[0] == 0
+    assert embed("A bank\n", "vectors.h5")[0] == 0
+    found, expected = (read_vectors(tmp_path / name) for name in ("vectors.of.all", "vectors.h5"))
+    assert np.array_equal(found[0].vectors, expected[0].vectors)
+    assert embed("A bank\n", "vectors.of.all", flag, "hdf5")[0] == 1  # it is there
+    assert "ends in '.all'" in embed("A bank\n", "other.all")[2]
+
+
+def test_embed_continues_as_many_rows_as_it_is_told(embed, model, tmp_path):
+    text = "The bank\nA bank .\nThe river\nA bank\nOne\n"
+    assert embed(text, "out.npz", "--state", "carry", "--batch-size", "2")[0] == 0
+    embedder = Embedder.load(model, state="carry", batch_size=2)
+    words = [line.split() for line in text.splitlines()]
+    expected = [array for n in (0, 2, 4) for array in embedder.embed(words[n : n + 2])]
+    arrays = np.load(tmp_path / "out.npz")
+    for number, array in enumerate(expected):
+        assert_close(arrays[str(number)], array)
+    embedder.reset_state()
+    for found, array in zip(embedder.embed_stream(words), expected, strict=True):
+        assert_close(found, array)
+
+
+def test_embed_takes_a_batch_size_in_state_carry_alone(embed):
+    code, _, err = embed("A bank\n", "out.h5", "--batch-size", "2")
+    assert (code, "--state carry" in err) == (2, True)
+
+
+def test_proteins_are_embedded_per_residue_and_as_seqvec_does_per_protein(embed, model, tmp_path):
+    long = "ACDEFGHIKLMNPQRSTVWY" * 250  # longer than is read in one piece
+    fasta = f">sp|P1 first\nMKV\nLA\n>P2\n{long}\n"
+    assert embed(fasta, "r.h5", "--layers", "all", name="proteins.fasta")[0] == 0
+    flags = ("--layers", "sum", "--pool", "mean")
+    assert embed(fasta, "p.npz", *flags, name="proteins.fasta")[0] == 0
+
+    expected = Embedder.load(model).embed_layers([list("MKVLA"), list(long)])
+    with h5py.File(tmp_path / "r.h5") as file:
+        assert_close(file["0"][...], expected[0])
+        assert file["1"].shape[1] == len(long)
+        assert_close(file["1"][...], expected[1], within=1e-4)
+    for item, layers in zip(read_vectors(tmp_path / "p.npz"), expected, strict=True):
+        assert_close(item.vectors, layers.sum(0).mean(0), within=1e-4)
+    assert [item.id for item in read_vectors(tmp_path / "p.npz")] == ["sp|P1", "P2"]

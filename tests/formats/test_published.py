@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
-from helpers import error_of
+from helpers import assert_same_bits, error_of, write
+from random_models import random_options, random_weights, write_files
+from small_models import write_small_model
 
-from elmokit.errors import CutShortError, FetchError, FormatError, InputError
-from elmokit.formats import find as published
-from elmokit.formats.find import PUBLISHED_MODELS, download, find_published
+from elmokit import LanguageModel
+from elmokit.errors import CutShortError, ElmoWarning, FetchError, FormatError, InputError
+from elmokit.formats import published
+from elmokit.formats.find import is_published, read_model
+from elmokit.formats.published import PUBLISHED_MODELS, download, find_published
 from elmokit.io.fetch import cache_path
 
 REAL_HOSTS = published.HOSTS
@@ -171,3 +177,84 @@ def test_only_the_missing_file_is_named_when_weights_are_there() -> None:
     cache_path(model.urls(WEIGHTS)[0]).touch()
 
     assert model.urls(WEIGHTS)[0] not in error_of(download, "medium", kind=FetchError)
+
+
+# Softmaxes, and models in archives
+
+
+def test_the_softmax_is_fetched_beside_the_weights_and_then_used(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "HOSTS", (host,))
+    model = find_published("original")
+    words = ["<S>", "</S>", "<UNK>", "the", "bank"]
+    options = random_options()
+    weights = random_weights(options, softmax_words=len(words))
+    whole = write_files(tmp_path / "whole", options, weights)
+    halves: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for name, values in weights.items():
+        halves["softmax" in name][name] = values
+    folder = tmp_path / "server" / model.architecture
+    for half, ending in zip(halves, ("weights", "softmax_weights"), strict=True):
+        pair = write_files(tmp_path / ending, options, half)
+        folder.mkdir(exist_ok=True)
+        pair[0].rename(folder / f"elmo_{model.architecture}_options.json")
+        pair[1].rename(folder / f"elmo_{model.architecture}_{ending}.hdf5")
+    write(folder / model.vocabulary, words)
+
+    assert "has no softmax" in error_of(LanguageModel.load, "original")
+    assert [path.exists() for path in published.fetch("original", softmax=True)] == [True] * 4
+
+    monkeypatch.setattr("elmokit.io.fetch._open", None)  # from now on from the cache
+    assert_same_bits(read_model("original").weights, read_model(*whole).weights)
+    assert LanguageModel.load("Original").vocabulary.words == tuple(words)
+
+
+def test_a_softmax_that_is_in_a_checkpoint_alone_is_told() -> None:
+    for name in ("small", "medium"):
+        assert "TensorFlow checkpoint alone" in error_of(published.fetch, name, softmax=True)
+    assert "without its softmax" in error_of(published.fetch, "efml-korean", softmax=True)
+
+
+def test_every_name_of_download_is_a_model(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "HOSTS", (host,))
+    for name in ("5.5B", "efml-korean", "original-5.5b"):
+        assert is_published(name)
+    assert len(published.EFML_LANGUAGES) == 44
+    assert published.EFML_URLS["efml-korean"] == "http://vectors.nlpl.eu/repository/11/161.zip"
+    assert published.EFML_URLS["efml-chinese-traditional"].endswith("/179.zip")
+    assert "did you mean 'efml-korean'" in error_of(read_model, "efml-korea")
+    message = error_of(read_model, "5.5B", kind=FetchError)
+    assert message.startswith(f"{host}/2x4096_512_2048cnn_2xhighway_5.5B/")
+
+
+def test_a_url_of_an_archive_is_a_model(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "ko.model"
+    write_small_model(folder)
+    shutil.make_archive(str(tmp_path / "server" / "161"), "zip", tmp_path, "ko.model")
+    for language, name in (("korean", "161"), ("latin", "162")):
+        monkeypatch.setitem(published.EFML_URLS, f"efml-{language}", f"{host}/{name}.zip")
+
+    for named in (f"{host}/161.zip", "efml-korean"):
+        assert_same_bits(read_model(named).weights, read_model(folder).weights)
+    assert "HTTP 404" in error_of(read_model, "efml-latin")
+
+
+def test_the_memory_of_a_large_softmax_is_stated_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmokit.formats.allennlp.LARGE_GIGABYTES", 1e-9)
+    options = random_options()
+    pair = write_files(tmp_path, options, random_weights(options, softmax_words=5))
+    monkeypatch.setattr("elmokit.formats.allennlp.read_weights", error_of)  # not reached
+
+    with pytest.raises(ElmoWarning, match=r"the softmax of 5 words takes 0\.0 GB of memory"):
+        read_model(*pair)
+
+
+def test_sizes_are_known_before_a_download() -> None:
+    assert published.size_of("original") == "about 374 MB"
+    assert published.size_of("5.5B", softmax=True) == "about 1,400 MB"
+    assert "of a size that its server has to say" in published.size_of("efml-latin")

@@ -52,7 +52,7 @@ def test_a_trained_mix_can_be_given():
 
 @pytest.mark.parametrize("layer", [3, -1, "bottom", 1.5, True, None])
 def test_a_layer_that_is_not_there_is_refused(layer):
-    with pytest.raises(InputError, match="use 'average', 'top', 'all', 0 to 2, or a mix"):
+    with pytest.raises(InputError, match="use 'average', 'sum', 'top', 'all', 0 to 2, or a mix"):
         small_embedder().embed(SENTENCES, layers=layer)
 
 
@@ -220,7 +220,7 @@ def test_a_device_that_is_not_there_is_refused():
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-@pytest.mark.parametrize("sentences", [None, 5, iter([["a"]]), "The river bank"])
+@pytest.mark.parametrize("sentences", [None, 5, {"a": ["b"]}, "The river bank"])
 def test_what_is_no_list_is_refused_in_every_state(state, sentences):
     with pytest.raises(InputError, match="expected a list of sentences"):
         small_embedder(state=state).embed(sentences)

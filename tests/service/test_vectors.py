@@ -156,7 +156,7 @@ def test_layers_that_there_are_not_are_answered_with_those_that_there_are(post, 
     response = post("/embed", {"sentences": [["a"]], "layers": layers})
     assert response.status_code == 400
     error = response.json()["error"]
-    assert "use 'average', 'top', 'all', 0 to 2, or a mix" in error["message"]
+    assert "use 'average', 'sum', 'top', 'all', 0 to 2, or a mix" in error["message"]
     assert error["param"] == "layers"
 
 

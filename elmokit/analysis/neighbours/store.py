@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.senses import Occurrence, evenly
-from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.errors import DiskError, ElmoError, FormatError, InputError, MissingFileError
 from elmokit.io.files import read_object, write_atomically, write_object
 from elmokit.jobs.progress import Observer
 from elmokit.system import counted, import_extra
@@ -61,6 +61,8 @@ def table_errors(location: Location) -> Iterator[None]:
     """Turn an error of the tables into one line."""
     try:
         yield
+    except ElmoError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
         if any(sign in str(error) for sign in DISK_FULL):
@@ -143,10 +145,12 @@ def read_description(location: Location) -> IndexDescription:
     elif is_index(Path(location)):
         values = read_object(Path(location) / DESCRIPTION)
     else:
-        wrong = "is not an index of occurrences" if Path(location).exists() else "is not there"
-        raise InputError(
-            f"{location}: {wrong}; name a folder that `elmo neighbours build` has made"
+        kind, wrong = (
+            (InputError, "is not an index of occurrences")
+            if Path(location).exists()
+            else (MissingFileError, "is not there")
         )
+        raise kind(f"{location}: {wrong}; name a folder that `elmo neighbours build` has made")
     found = values.pop("format", None), values.pop("version", None)
     if found != (FORMAT, VERSION):
         raise FormatError(

@@ -1,0 +1,304 @@
+"""ELMoForManyLangs' models (HIT-SCIR): a folder with two dictionaries and two or three pickles."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmokit.config import (
+    LEXICON_MARKS,
+    Activation,
+    Count,
+    CountOrZero,
+    LexiconEncoderConfig,
+    ModelConfig,
+    naming,
+)
+from elmokit.errors import FormatError, MissingFileError
+from elmokit.formats.allennlp import Filters, LstmClip, Options, value_of
+from elmokit.formats.native import SavedModel, check_finite, state_dict_misfit
+from elmokit.io.files import check_not_pointer, read_object, read_text
+from elmokit.text.vocabulary import LEXICON_WORDS, Lexicon
+
+CONFIG, TOKENS, ENCODER = "config.json", "token_embedder.pkl", "encoder.pkl"
+SOFTMAX = "classifier.pkl"
+WORDS, CHARACTERS = "word.dic", "char.dic"
+TOKENIZER = "whitespace"
+DEFAULT_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+DEFAULT: Mapping[str, Any] = {
+    "encoder": {
+        "name": "elmo",
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+"""The settings behind both default names, which are within ELMoForManyLangs itself."""
+PICKLE = b"\x80\x02"
+ZIP = b"PK\x03\x04"
+BLANK = "\u3000"
+
+
+def is_efml(names: list[str]) -> bool:
+    """Whether a folder of these files is a model of this kind, be it an incomplete one."""
+    return TOKENS in names or ENCODER in names
+
+
+def missing(names: list[str]) -> list[str]:
+    """The files that every model of this kind must have, and that are not there."""
+    return [name for name in (CONFIG, WORDS, TOKENS, ENCODER) if name not in names]
+
+
+def read_model(folder: Path, *, softmax: bool = True) -> SavedModel:
+    """Read a model; with its softmax where there is one, which published models have not."""
+    settings, place = read_settings(folder)
+    try:
+        with naming(place):
+            return _read(folder, settings, softmax)
+    except FormatError as error:
+        if place.is_file() or isinstance(error, MissingFileError):
+            raise
+        raise FormatError(
+            f"{place}: is missing, and the settings that ELMoForManyLangs has under this name do "
+            f"not fit ({error}); copy the file of this model's training there"
+        ) from error
+
+
+def read_settings(folder: Path) -> tuple[Options, Path]:
+    """The settings that config.json names, and their file, which may be built in there.
+
+    No path leads out of the folder: it is often one of the authors' machine.
+    """
+    with naming(folder / CONFIG):
+        name = value_of(read_object(folder / CONFIG), "config_path", str).replace("\\", "/")
+    last = name.rpartition("/")[2]
+    inside = not re.match("/|[A-Za-z]:", name) and ".." not in name.split("/")
+    for path in [folder / name] * inside + [folder / last]:
+        if path.is_file():
+            return read_object(path), path
+    if last in DEFAULT_NAMES:
+        return DEFAULT, folder / last
+    raise MissingFileError(
+        f"{folder}: {last or 'the file of settings'} is missing, which config.json names in "
+        "config_path; copy it there"
+    )
+
+
+def _read(folder: Path, settings: Options, softmax: bool) -> SavedModel:
+    encoder, lstm = settings_of(settings)
+    words, characters = read_dictionary(folder / WORDS), {}
+    tokens, layers = read_state(folder / TOKENS), read_state(folder / ENCODER)
+    rows = 1 + max(words.values())
+    if encoder["word_size"]:
+        rows = len(tokens.get("word_emb_layer.embedding.weight", ()))
+    if encoder["character_size"]:
+        characters = marks_first(read_dictionary(folder / CHARACTERS), folder / CHARACTERS)
+    listed = list_of(words, rows, folder / WORDS)
+    lexicon = Lexicon(listed, characters, encoder["max_characters"])
+    config = ModelConfig(
+        encoder=LexiconEncoderConfig(
+            words=rows,
+            characters=len(characters),
+            begin_id=lexicon.id_of("<bos>") + 1,
+            end_id=lexicon.id_of("<eos>") + 1,
+            **encoder,
+        ),
+        **lstm,
+    )
+    order = list(characters.values())
+    weights = dict(encoder_weights(tokens, config, order, folder / TOKENS))
+    weights |= dict(lstm_weights(layers, config, folder / ENCODER))
+    for place, left in ((TOKENS, tokens), (ENCODER, layers)):
+        if left:
+            raise FormatError(f"{folder / place}: has {min(left)}, which the settings do not use")
+    if (folder / SOFTMAX).is_file():
+        config = replace(config, softmax_words=rows)
+    if softmax and config.softmax_words is not None:
+        output = read_state(folder / SOFTMAX)
+        weights["softmax.weight"] = tensor_of(output, "column_emb.weight", folder / SOFTMAX)
+        weights["softmax.bias"] = tensor_of(
+            output, "column_bias.weight", folder / SOFTMAX
+        ).flatten()
+    wrong = state_dict_misfit(weights, config if softmax else replace(config, softmax_words=None))
+    if wrong:
+        raise FormatError(f"{folder}: the weights and the settings do not belong together: {wrong}")
+    for name, value in weights.items():
+        check_finite(value, f"{folder}: {name}")
+    return SavedModel(config, weights, TOKENIZER, lexicon)
+
+
+def settings_of(settings: Options) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of the token encoder but for its sizes, and of the LSTMs."""
+    lstm = value_of(settings, "encoder", Options)
+    tokens = value_of(settings, "token_embedder", Options)
+    for name, section, only in (("encoder", lstm, "elmo"), ("token_embedder", tokens, "cnn")):
+        if section.get("name") != only:
+            raise FormatError(
+                f"{name}.name is {section.get('name')!r}, another network, which is not read; "
+                f"only {only!r} is"
+            )
+    character_size = value_of(tokens, "token_embedder.char_dim", CountOrZero)
+    encoder = {
+        "word_size": value_of(tokens, "token_embedder.word_dim", CountOrZero),
+        "character_size": character_size,
+        "filters": value_of(tokens, "token_embedder.filters", Filters) if character_size else (),
+        "max_characters": value_of(tokens, "token_embedder.max_characters_per_token", Count),
+        "highways": value_of(tokens, "token_embedder.n_highway", CountOrZero, 0),
+        "activation": value_of(tokens, "token_embedder.activation", Activation, "relu"),
+    }
+    return encoder, {
+        "token_size": value_of(lstm, "encoder.projection_dim", Count),
+        "cell_size": value_of(lstm, "encoder.dim", Count),
+        "lstm_layers": value_of(lstm, "encoder.n_layers", Count),
+        "cell_clip": value_of(lstm, "encoder.cell_clip", LstmClip, None) or None,
+        "projection_clip": value_of(lstm, "encoder.proj_clip", LstmClip, None) or None,
+    }
+
+
+def read_dictionary(path: Path) -> dict[str, int]:
+    """The entries of a dictionary with their ids: an entry, a tab and its id on each line.
+
+    Whitespace at both ends was lost when it was written: a number alone is the id of U+3000.
+    """
+    found: dict[str, int] = {}
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        fields = line.strip().split("\t")
+        if fields == [""]:
+            continue
+        entry, text = fields if len(fields) == 2 else (BLANK, fields[0])
+        if len(fields) > 2 or not re.fullmatch("[0-9]{1,7}", text):
+            raise FormatError(f"{path}, line {number}: is not an entry, a tab and its id")
+        found[entry] = int(text)
+    if max(found.values()) > 1000 + 4 * len(found):
+        raise FormatError(f"{path}: has ids of many entries that are not there; it is incomplete")
+    return found
+
+
+def list_of(entries: Mapping[str, int], rows: int, path: Path) -> list[str]:
+    """The words in the order of their ids, the special ones by the names they have here."""
+    names = [f"<row {number}>" for number in range(rows)]  # of what no entry stands for
+    for entry, number in entries.items():
+        if number >= rows:
+            raise FormatError(f"{path}: {entry[:40]!r} has the id {number}, but there are {rows}")
+        if entry not in LEXICON_WORDS.values():  # which are no special words there
+            names[number] = LEXICON_WORDS.get(entry, entry)
+    if missing := [mark for mark in LEXICON_WORDS if mark not in entries]:
+        raise FormatError(f"{path}: has no {missing[0]}; is it the dictionary of a model?")
+    return names
+
+
+def marks_first(entries: dict[str, int], path: Path) -> dict[str, int]:
+    """Characters with their rows, the marks before all others."""
+    if missing := [mark for mark in LEXICON_MARKS if mark not in entries]:
+        raise FormatError(f"{path}: has no {missing[0]}; is it the dictionary of a model?")
+    return {mark: entries.pop(mark) for mark in LEXICON_MARKS} | entries
+
+
+def encoder_weights(
+    stored: dict[str, Tensor], config: ModelConfig, order: list[int], path: Path
+) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of the token encoder; those that are used are taken out of what is stored."""
+    encoder = config.encoder
+    assert isinstance(encoder, LexiconEncoderConfig)
+    if encoder.word_size:
+        table = tensor_of(stored, "word_emb_layer.embedding.weight", path)
+        yield "encoder.words.weight", table
+    if encoder.character_size:
+        rows = tensor_of(stored, "char_emb_layer.embedding.weight", path)
+        if max(order) >= len(rows):
+            raise FormatError(f"{path}: has {len(rows)} characters, {CHARACTERS} more; not a pair")
+        yield "encoder.characters.weight", rows[order]
+        for number in range(len(encoder.filters)):
+            for part in ("weight", "bias"):
+                name = f"convolutions.{number}.{part}"
+                yield f"encoder.{name}", tensor_of(stored, name, path)
+        for number in range(encoder.highways):
+            for part in ("weight", "bias"):
+                both = tensor_of(stored, f"highways._layers.{number}.{part}", path)
+                transform, gate = both[: encoder.filter_count], both[encoder.filter_count :]
+                # The file gates the old value, we gate the new: sigmoid(-x) == 1 - sigmoid(x)
+                yield f"encoder.highways.{number}.gate.{part}", -gate
+                yield f"encoder.highways.{number}.transform.{part}", transform
+    for part in ("weight", "bias"):
+        yield f"encoder.projection.{part}", tensor_of(stored, f"projection.{part}", path)
+
+
+def lstm_weights(
+    stored: dict[str, Tensor], config: ModelConfig, path: Path
+) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of both stacks, their gates in our order."""
+    for direction in ("forward", "backward"):
+        for layer in range(config.lstm_layers):
+            theirs, ours = f"{direction}_layer_{layer}", f"{direction}_lstm.layers.{layer}"
+            for name, part in (("input", "input"), ("recurrent", "state")):
+                weight = tensor_of(stored, f"{theirs}.{part}_linearity.weight", path)
+                yield f"{ours}.{name}_weight", our_gates(weight)
+            bias = our_gates(tensor_of(stored, f"{theirs}.state_linearity.bias", path))
+            # The file has the forget bias of 1, which ours adds when it runs.
+            bias[config.cell_size : 2 * config.cell_size] -= 1.0
+            yield f"{ours}.bias", bias
+            projection = tensor_of(stored, f"{theirs}.state_projection.weight", path)
+            yield f"{ours}.projection_weight", projection
+
+
+def our_gates(stored: Tensor) -> Tensor:
+    """Four gates, in the file's order i, f, j, o, where we have i, f, o, j."""
+    quarter = len(stored) // 4
+    i, f, j, o = (stored[number * quarter : (number + 1) * quarter] for number in range(4))
+    return torch.cat([i, f, o, j])
+
+
+def tensor_of(stored: dict[str, Tensor], name: str, path: Path) -> Tensor:
+    """A tensor as float32, taken out of what is stored."""
+    if name not in stored:
+        raise FormatError(f"{path}: has no {name}; it is incomplete, or the settings are another's")
+    return stored.pop(name).to(torch.float32)
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file of PyTorch; nothing else in it is ever unpickled."""
+    if not path.is_file():
+        raise MissingFileError(f"{path}: is missing; copy or download the model again")
+    check_not_pointer(path)
+    with open(path, "rb") as file:
+        begin = file.read(4)
+    if not begin.startswith((PICKLE, ZIP)):
+        raise FormatError(f"{path}: is not a file of PyTorch")
+    try:
+        if begin == ZIP:
+            check_not_compressed(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle can make PyTorch raise nearly anything
+        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise FormatError(f"{path}: is damaged, or holds more than tensors ({why})") from error
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) and value.is_floating_point()
+        for name, value in state.items()
+    ):
+        raise FormatError(f"{path}: holds other things than tensors by their names")
+    return dict(state)
+
+
+def check_not_compressed(path: Path) -> None:
+    """Raise for what would be larger in memory than it is as a file: PyTorch compresses nothing."""
+    with zipfile.ZipFile(path) as file:
+        if sum(member.file_size for member in file.infolist()) > path.stat().st_size:
+            raise ValueError("it is compressed")
