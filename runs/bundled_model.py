@@ -26,7 +26,7 @@ from elmokit.bundled import BUNDLED, ENGLISH_SMALL, KOREAN_SMALL
 from elmokit.cli.models import in_words
 from elmokit.errors import InputError
 from elmokit.formats.find import read_model
-from elmokit.formats.native import CONFIG, SavedModel, describe, write_model
+from elmokit.formats.native import CONFIG, VOCABULARY, SavedModel, describe, write_model
 from elmokit.io.files import read_object, sha256_of, write_atomically
 
 DATA = "../shared/data"
@@ -39,7 +39,10 @@ Commands = dict[str, list[str]]
 
 def commands(name: str, model: str) -> Commands:
     """Those of a bundled model, which is measured in the folder `model`."""
-    n_grams = ["benchmarks.ngram_baseline", "--run", recipe(name), "--orders", "3,5"]
+    n_grams = [
+        "benchmarks.ngram_baseline", "--run", recipe(name), "--orders", "3,5",
+        "--vocabulary", f"{model}/{VOCABULARY}",
+    ]  # fmt: skip
     of_language = {ENGLISH_SMALL: english, KOREAN_SMALL: korean}[name]
     return {"n_grams": n_grams, **of_language(model)}
 

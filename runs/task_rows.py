@@ -151,9 +151,9 @@ ROWS = {
         alone=False,
     ),
     # Korean. The converted files are made by `python -m runs.korean_data`.
-    "nsmc": Row("spam", "NSMC, rebuilt", "accuracy", *NSMC, KIWI, language=KOREAN),
+    "nsmc": Row("sst", "NSMC, rebuilt", "accuracy", *NSMC, KIWI, language=KOREAN),
     "nsmc-6000": Row(
-        "spam", "NSMC, rebuilt, 6,000 reviews of it", "accuracy", *NSMC,
+        "sst", "NSMC, rebuilt, 6,000 reviews of it", "accuracy", *NSMC,
         {**KIWI, "training.fraction": 0.15}, language=KOREAN,
     ),
     "klue-ner": Row(
