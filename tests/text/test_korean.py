@@ -166,6 +166,19 @@ def test_time_is_linear_in_the_text(unit: str):
     assert seconds(80_000) < 8 * max(0.1, seconds(20_000))  # quadratic would be 16
 
 
+@pytest.mark.slow
+def test_a_line_of_ten_megabytes_takes_ten_times_as_long_as_one_of_a_megabyte():
+    sentence = "나는 어제 학교에 가서 오랜 친구를 만났다. "
+
+    def seconds(size: int) -> float:
+        count = size // len(sentence.encode())
+        begin = time.process_time()
+        assert len(KIWI.sentences(sentence * count)) == count
+        return time.process_time() - begin
+
+    assert seconds(10_000_000) < 20 * seconds(1_000_000)
+
+
 def test_tokenizer_is_chosen_by_name_and_is_loaded_when_text_is_split():
     assert type(load_tokenizer("kiwi")) is KiwiTokenizer
     assert type(pickle.loads(pickle.dumps(KIWI))) is KiwiTokenizer

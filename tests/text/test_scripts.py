@@ -11,7 +11,9 @@ from small_models import small_bilm
 
 from elmokit import Embedder
 from elmokit.errors import ElmoWarning
+from elmokit.formats.find import read_model
 from elmokit.inference.language_model import LanguageModel
+from elmokit.service.state import ServedModel
 from elmokit.text import scripts
 from elmokit.text.scripts import SeenScripts, scripts_of
 
@@ -108,3 +110,11 @@ def test_the_bundled_model_of_english_warns_of_korean(kind):
 
 def test_a_model_in_memory_knows_nothing_of_scripts():
     assert len(Embedder(small_bilm()).embed([SEOUL])) == 1
+
+
+def test_a_service_warns_once_for_vectors_and_words_together():
+    model = ServedModel.of(read_model(), "english")
+    with pytest.warns(ElmoWarning, match="hardly seen Hangul"):
+        model.embedder.encode(["서울은 큰 도시다"])
+    assert model.language_model is not None
+    assert len(model.language_model.score([SEOUL])) == 1
