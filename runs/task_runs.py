@@ -26,9 +26,9 @@ from elmokit.io.files import sha256_of, write_atomically
 from elmokit.system import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.run import RESULTS, train_task
+from elmokit.tasks.folder import CHECKPOINTS, RESULTS
+from elmokit.tasks.run import train_task
 from elmokit.tasks.trained import BilmReference
-from elmokit.tasks.trainer import CHECKPOINTS
 from runs.task_rows import DATA, GLOVE, ROWS, Language, Row
 
 FOLDER = REPOSITORY / "checkpoints/tasks"

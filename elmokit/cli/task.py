@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from elmokit.io.text_files import Line
     from elmokit.tasks.ask import PredictionItem
     from elmokit.tasks.config import TaskConfig
-    from elmokit.tasks.trained import BilmReference, TaskFolder, TrainedTask
+    from elmokit.tasks.folder import TaskFolder
+    from elmokit.tasks.trained import BilmReference, TrainedTask
 
 
 EXAMPLE = "training.epochs=5"
@@ -237,7 +238,7 @@ def predict(
     """
     from elmokit.io.files import check_new_file
     from elmokit.tasks.ask import answer_lines
-    from elmokit.tasks.trained import TaskFolder
+    from elmokit.tasks.folder import TaskFolder
 
     check_asked(input_file, questions, predicates, tagger)
     if output is not None:

@@ -28,6 +28,16 @@ from elmokit.system import counted
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.examples import AnyExample, fixed_part, hold_out
 from elmokit.tasks.files.examples import format_of, read_examples
+from elmokit.tasks.folder import (
+    BILM,
+    CHECKPOINTS,
+    CONFIG,
+    FORMAT,
+    LABELS,
+    RESULTS,
+    STATIC,
+    WEIGHTS,
+)
 from elmokit.tasks.inputs import StaticLookup, build_inputs
 from elmokit.tasks.layer_store import LayerStore, folder_name, identity_of_bilm
 from elmokit.tasks.reports import (
@@ -39,21 +49,8 @@ from elmokit.tasks.reports import (
     mix_reports,
 )
 from elmokit.tasks.task import AnyTask, TaskModel
-from elmokit.tasks.trained import (
-    BILM,
-    CONFIG,
-    FORMAT,
-    KINDS,
-    LABELS,
-    STATIC,
-    WEIGHTS,
-    BilmReference,
-    TrainedTask,
-    UsedBilm,
-    write_json,
-)
+from elmokit.tasks.trained import KINDS, BilmReference, TrainedTask, UsedBilm, write_json
 from elmokit.tasks.trainer import (
-    CHECKPOINTS,
     Evaluation,
     TaskProgress,
     TaskTrainer,
@@ -189,7 +186,7 @@ def read_static(config: TaskConfig, data: Data, observer: Observer) -> StaticLoo
     return static
 
 
-RESULTS, REPORT = "results.json", "report.txt"
+REPORT = "report.txt"
 CURVES, MIX, CONFUSION = "curves.png", "mix.png", "confusion.png"
 MIX_FILES = {"input": "mix.json", "output": "mix-output.json"}
 """What `elmo embed --layers mix FILE` reads, by the place of the mix."""

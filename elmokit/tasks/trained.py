@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmokit.config import make_table, naming
-from elmokit.errors import ElmoWarning, FormatError, InputError, MissingFileError
+from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
@@ -27,154 +27,110 @@ from elmokit.tasks.config import Kind, TaskConfig
 from elmokit.tasks.coref.task import CorefTask
 from elmokit.tasks.examples import AnyExample, Labels, size_of
 from elmokit.tasks.files.examples import after_training, read_examples
+from elmokit.tasks.folder import (
+    BILM,
+    CONFIG,
+    FORMAT,
+    LABELS,
+    STATIC,
+    VERSION,
+    WEIGHTS,
+    TaskFolder,
+)
 from elmokit.tasks.inputs import StaticLookup, build_inputs
 from elmokit.tasks.labelling import PairTask, TagTask, TextTask
 from elmokit.tasks.layer_store import identity_of_bilm
 from elmokit.tasks.reading.task import ReadingTask
 from elmokit.tasks.srl.task import SrlTask
 from elmokit.tasks.task import AnyTask, ParsedInput, Prediction, TaskModel
-from elmokit.tasks.trainer import CHECKPOINTS, Evaluation, answers, evaluate
+from elmokit.tasks.trainer import Evaluation, answers, evaluate
 from elmokit.text.tokenizer import AnyTokenizer, tokenizer_of
 
-FORMAT = "elmokit-task"
-VERSION = 1
-CONFIG = "config.json"
-LABELS = "labels.json"
-WEIGHTS = "weights.safetensors"
-STATIC = "static.json"
-BILM = "bilm"
-"""The folder of a biLM that was trained with the task."""
 OF_BILM = "inputs.elmo.bilm."
 """What the names of its weights begin with, which are not among the task's."""
 
 
-class TaskFolder:
-    """The folder of a trained task: config.json, read once, and the files that belong to it.
+def load_static(folder: TaskFolder) -> StaticLookup | None:
+    """The table of static vectors, all zeros; None where there is none."""
+    if STATIC not in folder.sha256:
+        return None
+    return StaticLookup.from_description(read_object(folder.file(STATIC)))
 
-    Attributes:
-        config: The settings of the task.
-        bilm: What config.json says of the biLM; None for a task without.
-    """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        path = self.folder / CONFIG
-        if not path.exists():
-            if (self.folder / CHECKPOINTS).is_dir():
-                raise InputError(f"{folder}: its training is not finished; continue with --resume")
-            raise MissingFileError(f"{folder}: holds no trained task; train one: elmo task train")
-        values = read_object(path)
-        if values.get("format") != FORMAT:
-            raise FormatError(
-                f"{path}: format is {values.get('format')!r}, not {FORMAT!r}; "
-                "name a folder that elmo task train wrote"
-            )
-        version = values.get("version")
-        if version != VERSION:
-            raise FormatError(
-                f"{path}: version is {version!r}; this elmokit reads version {VERSION}"
-            )
-        self.bilm: dict[str, Any] | None = values.get("bilm")
-        self._sha256 = values.get("sha256") or {}
-        for name in ("task", "bilm", "sha256"):
-            if not isinstance(values.get(name, {}), dict if name == "task" else dict | None):
-                raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object")
-        with naming(path):
-            self.config = TaskConfig.from_dict(values.get("task", {}))
+def load_weights(folder: TaskFolder, model: TaskModel[Any]) -> None:
+    """Give a model its weights."""
+    path = folder.file(WEIGHTS)
+    try:
+        model.load_state_dict(read_tensors(path))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:120]
+        raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train again") from error
 
-    def file(self, name: str) -> Path:
-        """The path of a file, which must be the one that was written with config.json."""
-        path = self.folder / name
-        if not path.is_file():
-            raise MissingFileError(f"{path}: is missing; copy the folder again, or train again")
-        if sha256_of(path) != self._sha256.get(name):
-            raise FormatError(
-                f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
-                "copy the folder again, or train again"
-            )
-        return path
 
-    def labels(self) -> Labels:
-        """The labels that the task knows."""
-        return Labels(tuple(read_object(self.file(LABELS))["labels"]))
-
-    def static(self) -> StaticLookup | None:
-        """The table of static vectors, all zeros; None where there is none."""
-        if STATIC not in self._sha256:
-            return None
-        return StaticLookup.from_description(read_object(self.file(STATIC)))
-
-    def load_weights(self, model: TaskModel[Any]) -> None:
-        """Give a model its weights."""
-        path = self.file(WEIGHTS)
-        try:
-            model.load_state_dict(read_tensors(path))
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())[:120]
-            raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train again") from error
-
-    def load_bilm(
-        self,
-        given: BilmReference | Embedder | None,
-        device: str | torch.device | None,
-        progress: Progress | None,
-    ) -> UsedBilm | None:
-        """The biLM that the task was trained with, checked to be the same."""
-        if self.bilm is None:
-            if given is not None:
-                raise InputError(f"{self.folder}: was trained without ELMo; give no model")
-            return None
-        if isinstance(given, Embedder):
-            used = UsedBilm(given, None)
-        else:
-            reference = given or self._reference(self.bilm)
-            manner = self._manner(self.bilm)
-            manner["softmax"] = given is None and bool(self.bilm.get("inside"))
-            used = UsedBilm(reference.load(device, progress, **manner), reference)
-        found = identity_of_bilm(used.embedder)
-        if found["model"] != self.bilm.get("sha256"):
+def load_bilm_of(
+    folder: TaskFolder,
+    given: BilmReference | Embedder | None,
+    device: str | torch.device | None,
+    progress: Progress | None,
+) -> UsedBilm | None:
+    """The biLM that the task was trained with, checked to be the same."""
+    if folder.bilm is None:
+        if given is not None:
+            raise InputError(f"{folder.folder}: was trained without ELMo; give no model")
+        return None
+    if isinstance(given, Embedder):
+        used = UsedBilm(given, None)
+    else:
+        reference = given or _reference(folder, folder.bilm)
+        manner = _manner(folder, folder.bilm)
+        manner["softmax"] = given is None and bool(folder.bilm.get("inside"))
+        used = UsedBilm(reference.load(device, progress, **manner), reference)
+    found = identity_of_bilm(used.embedder)
+    if found["model"] != folder.bilm.get("sha256"):
+        raise InputError(
+            f"{folder.folder}: was trained with another biLM than {used.described()}; name its "
+            "own (--model)"
+        )
+    for name in ("state", "precision"):
+        if found[name] != folder.bilm.get(name):
             raise InputError(
-                f"{self.folder}: was trained with another biLM than {used.described()}; name its "
-                "own (--model)"
+                f"{folder.folder}: was trained with a biLM whose {name} was "
+                f"{folder.bilm.get(name)}, and {used.described()} has {found[name]}; load it "
+                "likewise"
             )
-        for name in ("state", "precision"):
-            if found[name] != self.bilm.get(name):
-                raise InputError(
-                    f"{self.folder}: was trained with a biLM whose {name} was "
-                    f"{self.bilm.get(name)}, and {used.described()} has {found[name]}; load it "
-                    "likewise"
-                )
-        return used
+    return used
 
-    def _manner(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """How a biLM must read, beside what it is, for the same layers."""
-        try:
-            state, warm_runs = about["state"]
-            return {"state": state, "warm_runs": warm_runs, "precision": about["precision"]}
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(
-                f"{self.folder / CONFIG}: does not say in which state and precision the biLM was "
-                "read; train again"
-            ) from error
 
-    def _reference(self, about: Mapping[str, Any]) -> BilmReference:
-        """Where the biLM was in training."""
-        if about.get("inside"):
-            return BilmReference(str(self.folder / BILM))
-        if about.get("reference") is None:
-            raise InputError(
-                f"{self.folder}: its biLM was made in memory and not saved; "
-                "give it again: TrainedTask.load(folder, bilm=embedder)"
-            )
-        with naming(self.folder / CONFIG):
-            reference: BilmReference = make_table(BilmReference, "reference", about["reference"])
-        place = reference.model or ""
-        if os.path.isabs(place) and not Path(place).exists():
-            raise InputError(
-                f"{self.folder}: the biLM that it was trained with is no longer in {place}; say "
-                "where it is now (--model)"
-            )
-        return reference
+def _manner(folder: TaskFolder, about: Mapping[str, Any]) -> dict[str, Any]:
+    """How a biLM must read, beside what it is, for the same layers."""
+    try:
+        state, warm_runs = about["state"]
+        return {"state": state, "warm_runs": warm_runs, "precision": about["precision"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"{folder.folder / CONFIG}: does not say in which state and precision the biLM was "
+            "read; train again"
+        ) from error
+
+
+def _reference(folder: TaskFolder, about: Mapping[str, Any]) -> BilmReference:
+    """Where the biLM was in training."""
+    if about.get("inside"):
+        return BilmReference(str(folder.folder / BILM))
+    if about.get("reference") is None:
+        raise InputError(
+            f"{folder.folder}: its biLM was made in memory and not saved; "
+            "give it again: TrainedTask.load(folder, bilm=embedder)"
+        )
+    with naming(folder.folder / CONFIG):
+        reference: BilmReference = make_table(BilmReference, "reference", about["reference"])
+    place = reference.model or ""
+    if os.path.isabs(place) and not Path(place).exists():
+        raise InputError(
+            f"{folder.folder}: the biLM that it was trained with is no longer in {place}; say "
+            "where it is now (--model)"
+        )
+    return reference
 
 
 @dataclass(frozen=True)
@@ -307,16 +263,16 @@ class TrainedTask:
         """
         opened = folder if isinstance(folder, TaskFolder) else TaskFolder(folder)
         config = opened.config
-        used = opened.load_bilm(bilm, device, progress)
+        used = load_bilm_of(opened, bilm, device, progress)
         task = KINDS[config.kind](config, opened.labels())
         # What was trained with the task is read as any biLM from now on.
         inputs = build_inputs(
             replace(config.inputs, finetune_bilm=False),
             None if used is None else used.embedder,
-            opened.static(),
+            load_static(opened),
         )
         model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
-        opened.load_weights(model)
+        load_weights(opened, model)
         if device is not None:
             model = model.to(check_device(device))
         return cls(task, model, used, tokenizer)

@@ -31,12 +31,11 @@ from elmokit.jobs.progress import Observer, duration
 from elmokit.system import StopRequest, stop_requests
 from elmokit.tasks.config import TaskTrainingConfig
 from elmokit.tasks.examples import AnyExample, epoch_batches, size_of
+from elmokit.tasks.folder import CHECKPOINTS
 from elmokit.tasks.scores import Accuracy, Score
 from elmokit.tasks.task import AnyTask, TaskModel
 from elmokit.text.characters import batch_by_length
 
-CHECKPOINTS = "checkpoints"
-"""The folder of them, in that of a run."""
 MODEL, OPTIMISER = "model.", "optimiser."
 """What the names of a checkpoint's tensors begin with."""
 

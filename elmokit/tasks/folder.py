@@ -1,0 +1,82 @@
+"""Folder of a trained task: what is in it, checked without loading torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from elmokit.config import naming
+from elmokit.errors import FormatError, InputError, MissingFileError
+from elmokit.io.files import read_object, sha256_of
+from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.examples import Labels
+
+FORMAT = "elmokit-task"
+VERSION = 1
+CONFIG = "config.json"
+LABELS = "labels.json"
+WEIGHTS = "weights.safetensors"
+STATIC = "static.json"
+BILM = "bilm"
+"""The folder of a biLM that was trained with the task."""
+CHECKPOINTS = "checkpoints"
+"""The folder of them, in that of a run."""
+RESULTS = "results.json"
+
+
+class TaskFolder:
+    """The folder of a trained task: config.json, read once, and the files that belong to it.
+
+    Attributes:
+        config: The settings of the task.
+        bilm: What config.json says of the biLM; None for a task without.
+        sha256: Of each file that belongs to it.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        path = self.folder / CONFIG
+        if not path.exists():
+            if (self.folder / CHECKPOINTS).is_dir():
+                raise InputError(f"{folder}: its training is not finished; continue with --resume")
+            raise MissingFileError(f"{folder}: holds no trained task; train one: elmo task train")
+        values = read_object(path)
+        if values.get("format") != FORMAT:
+            raise FormatError(
+                f"{path}: format is {values.get('format')!r}, not {FORMAT!r}; "
+                "name a folder that elmo task train wrote"
+            )
+        version = values.get("version")
+        if version != VERSION:
+            raise FormatError(
+                f"{path}: version is {version!r}; this elmokit reads version {VERSION}"
+            )
+        self.bilm: dict[str, Any] | None = values.get("bilm")
+        self.sha256: dict[str, str] = values.get("sha256") or {}
+        for name in ("task", "bilm", "sha256"):
+            if not isinstance(values.get(name, {}), dict if name == "task" else dict | None):
+                raise FormatError(f"{path}: {name} is {values[name]!r}; it must be an object")
+        with naming(path):
+            self.config = TaskConfig.from_dict(values.get("task", {}))
+
+    def file(self, name: str) -> Path:
+        """The path of a file, which must be the one that was written with config.json."""
+        path = self.folder / name
+        if not path.is_file():
+            raise MissingFileError(f"{path}: is missing; copy the folder again, or train again")
+        if sha256_of(path) != self.sha256.get(name):
+            raise FormatError(
+                f"{path}: is damaged, or of another task: its SHA-256 is not the one in {CONFIG}; "
+                "copy the folder again, or train again"
+            )
+        return path
+
+    def labels(self) -> Labels:
+        """The labels that the task knows."""
+        return Labels(tuple(read_object(self.file(LABELS))["labels"]))
+
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """Its scores on dev and on test, as far as training has left them."""
+        path = self.folder / RESULTS
+        found = read_object(path) if path.is_file() else {}
+        return {part: found[part] for part in ("dev", "test") if isinstance(found.get(part), dict)}
