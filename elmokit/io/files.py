@@ -265,8 +265,9 @@ def _sync(path: Path) -> None:
 
 def read_object(path: str | Path) -> dict[str, Any]:
     """Read a file that holds one JSON object."""
+    text = read_text(path)
     try:
-        values = json.loads(read_text(path))
+        values = json.loads(text)
     except json.JSONDecodeError as error:
         raise FormatError(
             f"{path}, line {error.lineno}: is not valid JSON ({error.msg})"

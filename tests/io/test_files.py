@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import error_of, files_in, write
 
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import FormatError, InputError, MissingFileError
 from elmokit.io import files
 from elmokit.io.files import (
     DiskError,
@@ -343,3 +343,8 @@ def test_a_file_without_a_json_object_is_named(
     (tmp_path / "a.json").write_bytes(contents)
     with pytest.raises(FormatError, match=rf"a\.json(: |, ){message}"):
         read_object(tmp_path / "a.json")
+
+
+def test_a_json_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"b\.json: cannot be read"):
+        read_object(tmp_path / "b.json")
