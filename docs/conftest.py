@@ -1,4 +1,4 @@
-"""The tutorials need extras: where one is not installed they are skipped."""
+"""Some pages need extras: where one is not installed they are skipped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from elmokit.bundled import BUNDLED_MODELS
 
 DOCS = Path(__file__).parent
 NEEDED = ("keras", "matplotlib", "sklearn")
-TUTORIALS = {DOCS / "tutorial.md": NEEDED, DOCS / "ko" / "tutorial.md": (*NEEDED, "kiwipiepy")}
+TUTORIALS = {
+    DOCS / "tutorial.md": NEEDED,
+    DOCS / "ko" / "tutorial.md": (*NEEDED, "kiwipiepy"),
+    DOCS / "onnx.md": ("onnx", "onnxruntime"),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

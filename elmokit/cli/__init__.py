@@ -19,7 +19,7 @@ from elmokit.errors import ElmoError, ElmoWarning, StoppedError
 
 COMMANDS = {
     "compare": ("analysis", "Compare a word in several sentences, or all words of some."),
-    "convert": ("models", "Convert between a model folder and AllenNLP's files."),
+    "convert": ("models", "Convert between a model folder and AllenNLP's files, or to ONNX."),
     "download": ("models", "Fetch a published model once; without NAME, list them."),
     "embed": ("embed", "Turn text of any size into a file of vectors."),
     "finetune": ("pretrain", "Train a model on for a domain, and say what it has gained."),

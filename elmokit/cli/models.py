@@ -51,7 +51,7 @@ def in_words(value: object) -> str:
 @click.argument("destination", metavar="DST")
 @options.choice(
     "--to",
-    ("native", "allennlp", "cached-vocabulary"),
+    ("native", "allennlp", "cached-vocabulary", "onnx"),
     "What to write. Without it: the other one of native and allennlp.",
     called="target",
 )
@@ -63,21 +63,23 @@ def in_words(value: object) -> str:
 @options.value("--embedding", "FILE", "A second file with a word-input model's words.")
 @options.value("--tokenizer", "NAME", "The tokenizer to record: default, whitespace, kiwi.")
 @options.flag("--half", "Store native weights as float16: half the space.")
+@options.flag("--int8", "Store an ONNX graph's products in 8 bits: a third of the space.")
 @options.threads
 @options.flag("--force", "Replace what DST holds.")
 def convert(source: tuple[str, ...], destination: str, **settings: Any) -> None:
-    """Convert between a model folder and AllenNLP's files.
+    """Convert between a model folder and AllenNLP's files, or to ONNX.
 
     SRC is a folder, an archive or a checkpoint of a model, a published name, or OPTIONS WEIGHTS
     (paths or URLs). DST is a folder; AllenNLP's options.json and weights.hdf5 are written into it.
     `--to cached-vocabulary` writes the token vectors of the words in `--vocabulary` to the HDF5
-    file DST.
+    file DST; `--to onnx` a graph for ONNX Runtime, into the folder DST (docs/onnx.md).
 
     \b
     Examples:
       elmo convert options.json weights.hdf5 my-model
       elmo convert my-model allennlp-files
       elmo convert my-model words.hdf5 --to cached-vocabulary --vocabulary words.txt
+      elmo convert english-small my-onnx --to onnx
     """
     from elmokit.formats.convert import convert_model
 

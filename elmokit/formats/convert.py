@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from elmokit.formats import allennlp, native
 from elmokit.formats.allennlp import write_options
 from elmokit.formats.find import Location, model_folder, read_model
 from elmokit.formats.native import SavedModel
+from elmokit.formats.onnx import write_onnx
 from elmokit.io.fetch import Progress
 from elmokit.io.files import check_new_file, write_folder_atomically
 from elmokit.model.bilm import BiLM
@@ -24,7 +26,7 @@ from elmokit.text.tokenizer import load_tokenizer
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocabulary.txt"
-TARGETS = ("native", "allennlp", "cached-vocabulary")
+TARGETS = ("native", "allennlp", "cached-vocabulary", "onnx")
 
 
 def convert_model(
@@ -36,6 +38,7 @@ def convert_model(
     embedding: Location | None = None,
     tokenizer: str | None = None,
     half: bool = False,
+    int8: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> list[Path]:
@@ -44,12 +47,13 @@ def convert_model(
     Args:
         source: What `read_model` takes.
         destination: A folder, or an HDF5 file for a cached vocabulary.
-        target: "native", "allennlp" or "cached-vocabulary"; None for the other one of the first
-            two.
+        target: "native", "allennlp", "cached-vocabulary" or "onnx"; None for the other one of the
+            first two.
         vocabulary: The words that belong to the model, or those to cache.
         embedding: A second file with the vectors of a word-input model.
-        tokenizer: The tokenizer to record in a native folder.
+        tokenizer: The tokenizer to record in a native folder, or beside an ONNX graph.
         half: Store native weights as float16.
+        int8: Store the weights of an ONNX graph's products in 8 bits.
         force: Replace what is there.
         progress: Told how far a download is.
 
@@ -62,14 +66,16 @@ def convert_model(
         is_bundled(source[0]) or native.is_native(model_folder(Path(source[0])))
     )
     target = target or ("allennlp" if from_native else "native")
+    read = partial(read_model, *source, embedding=embedding, progress=progress)
     if target == "cached-vocabulary":
-        saved = read_model(*source, embedding=embedding, progress=progress)
-        return cache_vocabulary(saved, vocabulary, folder, force)
-    saved = read_model(*source, vocabulary=vocabulary, embedding=embedding, progress=progress)
+        return cache_vocabulary(read(), vocabulary, folder, force)
+    saved = read(vocabulary=vocabulary, softmax=target != "onnx")
     if target == "allennlp":
         return write_pair(saved, folder, force=force)
     if tokenizer is not None:
         saved = saved._replace(tokenizer=load_tokenizer(tokenizer).name, tokenizer_versions={})
+    if target == "onnx":
+        return write_onnx(saved, folder, int8=int8, force=force)
     native.write_model(folder, saved, half=half, force=force)
     return sorted(folder.iterdir())
 

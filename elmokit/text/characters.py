@@ -185,11 +185,16 @@ def batch_to_ids(
     if unusual is None:
         unusual = _REPORTED.setdefault(max_characters, UnusualWords(max_characters))
     unusual.note_all(batch)
+    return torch.from_numpy(padded_ids(batch, max_characters))
+
+
+def padded_ids(batch: Sequence[Sentence], max_characters: int, least: int = 0) -> NDArray[np.int64]:
+    """Spell sentences as (batch, words, max_characters), zeros where one has ended."""
     longest = max((len(sentence) for sentence in batch), default=0)
-    ids = np.zeros((len(batch), longest, max_characters), dtype=np.int64)
+    ids = np.zeros((len(batch), max(longest, least), max_characters), dtype=np.int64)
     for row, sentence in zip(ids, batch, strict=True):
         row[: len(sentence)] = character_ids(sentence, max_characters)
-    return torch.from_numpy(ids)
+    return ids
 
 
 def batch_by_length(
