@@ -22,7 +22,8 @@ check: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 test-slow: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,ray]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable \
+		".[dev,hub,ray,sentence-transformers,spacy]" accelerate datasets langchain-huggingface
 	$(BIN)/pytest -m slow
 
 benchmark: $(READY)

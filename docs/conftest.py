@@ -11,7 +11,13 @@ from elmokit.bundled import BUNDLED_MODELS
 
 DOCS = Path(__file__).parent
 NEEDED = ("keras", "matplotlib", "sklearn")
-TUTORIALS = {
+SLOW = {
+    DOCS / "spacy.md": ("spacy",),
+    DOCS / "sentence-transformers.md": ("sentence_transformers", "langchain_huggingface"),
+}
+NEEDING = {
+    DOCS / "lancedb.md": ("lancedb",),
+    **SLOW,
     DOCS / "tutorial.md": NEEDED,
     DOCS / "ko" / "tutorial.md": (*NEEDED, "kiwipiepy"),
     DOCS / "onnx.md": ("onnx", "onnxruntime"),
@@ -19,12 +25,22 @@ TUTORIALS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tutorials among all items."""
+    """Mark these pages among all items."""
     for item in items:
-        if item.path in TUTORIALS:
-            missing = [name for name in TUTORIALS[item.path] if find_spec(name) is None]
+        if item.path in NEEDING:
+            missing = [name for name in NEEDING[item.path] if find_spec(name) is None]
             if item.path.parent.name == "ko" and "korean-small" not in BUNDLED_MODELS:
                 missing.append("the model korean-small")
             item.add_marker(pytest.mark.skipif(bool(missing), reason=f"needs {missing}"))
             # Keras makes arrays of tensors in a way that NumPy wants otherwise.
             item.add_marker(pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning"))
+            if item.path in SLOW:
+                item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.filterwarnings("ignore"))
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(request: pytest.FixtureRequest) -> None:
+    """Pages that write files do so in a folder of their own."""
+    if request.path.stem in ("lancedb", "sentence-transformers"):
+        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))

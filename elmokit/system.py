@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
 from queue import Full, Queue
@@ -275,9 +276,14 @@ def import_extra(module: str, extra: str, library: str | None = None) -> Any:
     """A module of a library that an extra installs; one line says how where it is missing."""
     try:
         return import_module(module)
-    except ImportError as error:
-        library = library or module.partition(".")[0]
-        problem = f'{library} is not installed; run: pip install "elmokit[{extra}]"'
+    except (ImportError, ValueError) as error:  # NumPy of another version is a ValueError
+        top = module.partition(".")[0]
+        library = library or top
+        problem, install = "is not installed", f'pip install "elmokit[{extra}]"'
+        if sys.modules.get(module, top) is not None and find_spec(top) is not None:
+            problem = f"is of another version than needed ({' '.join(str(error).split())})"
+            install = install.replace("install", "install --upgrade", 1)
+        problem = f"{library} {problem}; run: {install}"
         raise InputError(problem, "missing_library", library=library, extra=extra) from error
 
 

@@ -21,7 +21,7 @@ from benchmarks.text import REPOSITORY
 from elmokit.bundled import BUNDLED
 from elmokit.cli.progress import Display
 from elmokit.errors import ConfigError, InputError
-from elmokit.formats.native import WEIGHTS
+from elmokit.formats.native import weights_file
 from elmokit.io.files import sha256_of, write_atomically
 from elmokit.system import keep_large_blocks
 from elmokit.tasks.catalogue import task_config
@@ -169,7 +169,7 @@ def comparable(config: TaskConfig, made_with: TaskConfig) -> TaskConfig:
 
 def inputs_of(config: TaskConfig, language: Language) -> str:
     """The folder of all runs on the same inputs: one for each version of what is bundled."""
-    weights = BUNDLED / language.model / WEIGHTS
+    weights = weights_file(BUNDLED / language.model)
     inputs = [version(weights) if config.inputs.uses_elmo else "without-elmo"]
     if config.inputs.static is not None and language.static != GLOVE:
         inputs.append(version(language.static))

@@ -25,6 +25,7 @@ from typing import Any
 
 PACKAGE = "elmokit"
 LATER = ("sentencex", "lancedb")
+MAY_BE_MISSING = ("spacy", "sentence_transformers")
 environment_before = dict(os.environ)
 mapped: list[str] = []
 
@@ -38,7 +39,11 @@ def note_mapped_memory(event: str, arguments: tuple[Any, ...]) -> None:
 def import_package() -> None:
     package = importlib.import_module(PACKAGE)
     for found in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
-        if not found.name.endswith(".__main__"):
+        # The library of an adaptor may not be here.
+        missing = found.name.startswith(f"{PACKAGE}.adaptors.") and (
+            found.name.rpartition(".")[2] in MAY_BE_MISSING
+        )
+        if not found.name.endswith(".__main__") and not missing:
             importlib.import_module(found.name)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 from elmokit.cli import COMMANDS
@@ -51,3 +52,19 @@ def test_both_readmes_have_the_same_sections_and_code():
 def test_no_number_is_missing_in_the_readmes():
     for name in READMES:
         assert "@@" not in (REPOSITORY / name).read_text(encoding="utf-8"), name
+
+
+def test_every_line_for_another_tool_is_in_the_page_that_runs_it_with_an_extra_that_there_is():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    pages = [(REPOSITORY / name).read_text(encoding="utf-8") for name in READMES]
+    row = re.compile(
+        r"^\| [^|]+ \| `([\w-]+)` \| `([^`]+)` \(\[\w+\]\((docs/[\w-]+\.md)\)\) \| (.*) \|$", re.M
+    )
+    tables = [row.findall(page) for page in pages]
+    assert tables[0] == tables[1]
+    assert len(tables[0]) > 5
+    pinned = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8")
+    for extra, line, page, version in tables[0]:
+        assert extra in project["project"]["optional-dependencies"]
+        assert line in (REPOSITORY / page).read_text(encoding="utf-8")
+        assert f"=={version.split()[-1]}\n" in pinned, (extra, version)

@@ -24,6 +24,7 @@ from elmokit.bundled import ENGLISH_SMALL
 from elmokit.config import CharacterEncoderConfig
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.formats.find import Location
+from elmokit.formats.published import HF_PREFIX
 from elmokit.inference.embedder import Embedder
 from elmokit.model.bilm import Layers, remove_markers
 from elmokit.model.scalar_mix import ScalarMix
@@ -37,7 +38,7 @@ HUB_URL = re.compile(
 CHOSEN_MODEL = "ELMOKIT_HUB_MODEL"
 
 Trainable = bool | Literal["lstm"]
-Spec = Location | tuple[Location, Location] | list[Location] | None
+Spec = Location | tuple[Location, Location] | list[Location] | list[str] | None
 
 
 class Module(nn.Module):
@@ -196,7 +197,7 @@ def load_model(locations: tuple[str, ...], **settings: Any) -> Embedder:
     first = locations[0]
     if HUB_URL.fullmatch(first):
         return load_instead_of_hub(first, **settings)
-    if "://" in first and len(locations) == 1:
+    if "://" in first and len(locations) == 1 and not first.startswith(HF_PREFIX):
         raise InputError(f"{first}: is not the hub's ELMo; give a folder, or (options, weights)")
     return Embedder.load(*locations, **settings)
 

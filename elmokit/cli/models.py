@@ -18,8 +18,8 @@ from elmokit.cli.progress import Display
 def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
     """Say what a model is: its shape, its size, where it is.
 
-    MODEL is a folder, an archive or a checkpoint of a model, a URL, a published name, or OPTIONS
-    WEIGHTS; without it, the bundled model.
+    MODEL is a folder, an archive or a checkpoint of a model, a URL, a published name, hf://user/name
+    (Hugging Face), or OPTIONS WEIGHTS; without it, the bundled model.
     """
     from elmokit.formats.find import find_model, read_model
     from elmokit.formats.native import describe
@@ -69,10 +69,11 @@ def in_words(value: object) -> str:
 def convert(source: tuple[str, ...], destination: str, **settings: Any) -> None:
     """Convert between a model folder and AllenNLP's files, or to ONNX.
 
-    SRC is a folder, an archive or a checkpoint of a model, a published name, or OPTIONS WEIGHTS
-    (paths or URLs). DST is a folder; AllenNLP's options.json and weights.hdf5 are written into it.
-    `--to cached-vocabulary` writes the token vectors of the words in `--vocabulary` to the HDF5
-    file DST; `--to onnx` a graph for ONNX Runtime, into the folder DST (docs/onnx.md).
+    SRC is a folder, an archive or a checkpoint of a model, a published name, hf://user/name, or
+    OPTIONS WEIGHTS (paths or URLs). DST is a folder; AllenNLP's options.json and weights.hdf5 are
+    written into it. `--to cached-vocabulary` writes the token vectors of the words in
+    `--vocabulary` to the HDF5 file DST; `--to onnx` a graph for ONNX Runtime, into the folder DST
+    (docs/onnx.md).
 
     \b
     Examples:

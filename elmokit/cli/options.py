@@ -162,8 +162,8 @@ def model_option(otherwise: str) -> Option[Any]:
         value(
             "--model",
             "MODEL",
-            "A folder, archive (.zip) or checkpoint of a model, a published name, or OPTIONS "
-            f"WEIGHTS. Without it: {otherwise}.",
+            "A folder, archive (.zip) or checkpoint of a model, a published name, hf://user/name, "
+            f"or OPTIONS WEIGHTS. Without it: {otherwise}.",
         ),
         value("--weights", "FILE", "The weights, where MODEL is options."),
         value("--vocabulary", "FILE", "The words of a word-input AllenNLP model, one per line."),

@@ -14,7 +14,15 @@ from elmokit.config import ModelConfig, WordEncoderConfig
 from elmokit.errors import FormatError, InputError, MissingFileError
 from elmokit.formats import allennlp, efml, native
 from elmokit.formats.native import SavedModel
-from elmokit.formats.published import EFML_URLS, download, near, published_names, softmax_fetched
+from elmokit.formats.published import (
+    EFML_URLS,
+    HF_PREFIX,
+    download,
+    from_hub,
+    near,
+    published_names,
+    softmax_fetched,
+)
 from elmokit.formats.published import find_published as find_published
 from elmokit.formats.tf_checkpoint import is_checkpoint, newest_checkpoint, prefix_of
 from elmokit.io.archives import Archive, is_archive
@@ -85,8 +93,8 @@ def read_model(
 
     Args:
         model: A folder of a model or of a training run, an archive of one, a checkpoint, the
-            options of an AllenNLP model, or the name of a published or a bundled one; None for the
-            bundled model of English.
+            options of an AllenNLP model, the name of a published or a bundled one, or
+            `hf://user/name` on the Hugging Face Hub; None for the bundled model of English.
         weights: Its weights, where `model` is options.
         vocabulary: One word per line: the words of a word-input model, or of the softmax.
         embedding: A second file with the word vectors of a word-input model.
@@ -132,7 +140,8 @@ def find_model(
         above = prefix.parent.resolve().name in FOLDERS_OF_CHECKPOINTS
         files = files_of(prefix.parent.parent if above else prefix.parent)
         return find_in(files, softmax, prefix.name)._replace(name=name)
-    path = local_path(model, progress=progress)
+    hub = str(model).startswith(HF_PREFIX)
+    path = from_hub(str(model), progress) if hub else local_path(model, progress=progress)
     return find_at(path, softmax)._replace(name=name)
 
 
@@ -199,7 +208,10 @@ def find_in(files: ModelFiles, softmax: bool, checkpoint: str | None = None) -> 
     A checkpoint that is named is the one to take, whatever else is there.
     """
     named, is_efml = checkpoint is not None, efml.is_efml(files.names)
-    if not named and (is_efml or {native.CONFIG, native.WEIGHTS} <= set(files.names)):
+    is_native = native.CONFIG in files.names and bool(
+        {native.WEIGHTS, native.OLD_WEIGHTS} & set(files.names)
+    )
+    if not named and (is_efml or is_native):
         if is_efml and (missing := efml.missing(files.names)):
             raise MissingFileError(
                 f"{files.place}: {missing[0]} is missing, of ELMoForManyLangs' files"

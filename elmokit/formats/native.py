@@ -88,10 +88,22 @@ def check_finite(values: Tensor, place: str) -> None:
 FORMAT = "elmokit-bilm"
 VERSION = 1
 CONFIG = "config.json"
-WEIGHTS = "weights.safetensors"
+WEIGHTS = "model.safetensors"
+OLD_WEIGHTS = "weights.safetensors"
+"""What the first folders called it."""
 VOCABULARY = "vocabulary.txt"
 CHARACTERS = "characters.txt"
 CARD = "README.md"
+CARD_HEADER = """---
+library_name: elmokit
+pipeline_tag: feature-extraction
+tags:
+- elmo
+- word-embeddings
+---
+
+"""
+"""What the Hugging Face Hub reads of a card; language and licence are for the author to add."""
 
 
 class SavedModel(NamedTuple):
@@ -111,12 +123,18 @@ def is_native(folder: str | Path) -> bool:
     config = Path(folder) / CONFIG
     if not config.is_file():
         return False
-    if (config.parent / WEIGHTS).is_file():
+    if weights_file(config.parent).is_file():
         return True
     try:
         return read_object(config).get("format") == FORMAT
     except FormatError:
         return False
+
+
+def weights_file(folder: Path) -> Path:
+    """The file of weights, by its name of today unless only the old one is there."""
+    old, new = folder / OLD_WEIGHTS, folder / WEIGHTS
+    return old if old.is_file() and not new.is_file() else new
 
 
 def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
@@ -138,7 +156,7 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
     card, words = folder / CARD, folder / VOCABULARY
     return SavedModel(
         config=config,
-        weights=_read_weights(folder / WEIGHTS, checksum, config, softmax),
+        weights=_read_weights(weights_file(folder), checksum, config, softmax),
         tokenizer=tokenizer,
         vocabulary=(
             _read_vocabulary(words, config)
@@ -189,7 +207,8 @@ def write_model(
         if isinstance(saved.vocabulary, Lexicon) and saved.vocabulary.characters:
             write_vocabulary(Vocabulary(saved.vocabulary.characters), temporary / CHARACTERS)
         card = saved.card or model_card(saved)
-        (temporary / CARD).write_text(card, encoding="utf-8")
+        header = "" if card.startswith("---\n") else CARD_HEADER
+        (temporary / CARD).write_text(header + card, encoding="utf-8")
         # safetensors lets only the owner read its file; models are for whoever may read the rest.
         (temporary / WEIGHTS).chmod((temporary / CARD).stat().st_mode)
         contents = {

@@ -1,17 +1,23 @@
 """Published models by name: their URLs, sizes and checksums, and their download.
 
 AI2's four models of English, and ELMoForManyLangs' 44 languages and simplified Chinese. The URLs
-are those that were published; whether each still answers was not tried.
+are those that were published; whether each still answers was not tried. Models of the Hugging Face
+Hub are `hf://user/name`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
 
 from elmokit.errors import CutShortError, FetchError, InputError
 from elmokit.io.fetch import Progress, cache_path, local_path
+from elmokit.system import import_extra
 
 HOSTS = (
     "https://allennlp.s3.amazonaws.com/models/elmo",
@@ -204,3 +210,32 @@ def _first_that_answers(
         except FetchError as error:
             errors.append(error)
     raise errors[0]
+
+
+HF_PREFIX = "hf://"
+"""Begins the names of models on the Hugging Face Hub: `hf://user/name`, then maybe `@revision`."""
+HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@(.+))?", re.ASCII)
+HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.txt.gz", "*.hdf5", "*.h5", "*.md"]  # no pickles
+
+
+def from_hub(location: str, progress: Progress | None = None) -> Path:
+    """The folder of a model on the Hub, fetched once into the Hub's own cache."""
+    name = HUB_NAME.fullmatch(location.removeprefix(HF_PREFIX))
+    if name is None:
+        raise InputError(
+            f"{location}: must be {HF_PREFIX}user/name, or {HF_PREFIX}user/name@revision"
+        )
+    hub = import_extra("huggingface_hub", "hub")
+
+    class Bar(tqdm):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            settings["disable"] = progress is None or None  # None: shown on a terminal alone
+            super().__init__(*arguments, **settings)
+
+    try:
+        place = {"repo_id": name[1], "revision": name[2], "allow_patterns": HUB_FILES}
+        return Path(hub.snapshot_download(**place, library_name="elmokit", tqdm_class=Bar))
+    except Exception as error:  # its errors have no base but this one
+        why = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+        advice = "see that the name and the network are right; private ones need `hf auth login`"
+        raise FetchError(f"{location}: cannot be fetched ({why}); {advice}") from error

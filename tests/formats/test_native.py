@@ -67,7 +67,7 @@ def change_config(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
 
 def replace_weights(folder: Path, weights: dict[str, Tensor]) -> None:
     """Other weights, with a checksum that agrees."""
-    path = folder / "weights.safetensors"
+    path = folder / "model.safetensors"
     save_file(weights, path)
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     change_config(folder, lambda values: values["weights"].update(sha256=checksum))
@@ -79,8 +79,31 @@ def test_saved_model_loads_with_the_same_bits(tmp_path: Path, config: ModelConfi
 
     loaded = read_model(written(tmp_path, saved))
 
-    assert loaded._replace(weights={}, scripts=None) == saved._replace(weights={})
+    card = native.CARD_HEADER + saved.card
+    assert loaded._replace(weights={}, scripts=None) == saved._replace(weights={}, card=card)
     assert_same_bits(loaded.weights, saved.weights)
+
+
+def test_folder_of_an_older_name_of_the_weights_opens(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "model.safetensors").rename(folder / "weights.safetensors")
+
+    assert is_native(folder)
+    assert_same_bits(read_model(folder).weights, saved_model().weights)
+
+
+def test_card_has_one_header_for_the_hub_and_keeps_its_own(tmp_path: Path) -> None:
+    own = "---\nlicense: mit\n---\n# Mine\n"
+    for number, card in enumerate(["", "# Mine\n", own]):
+        saved = saved_model()._replace(card=card)
+        write_model(tmp_path / "once", saved, force=True)
+        write_model(tmp_path / "twice", read_model(tmp_path / "once"), force=True)
+
+        once, twice = ((tmp_path / name / "README.md").read_text() for name in ("once", "twice"))
+
+        assert once == twice
+        assert once.count("\n---\n") == 1
+        assert once == own if number == 2 else once.startswith("---\nlibrary_name: elmokit\n")
 
 
 def test_half_precision_takes_half_the_space_and_loads_as_float32(tmp_path: Path) -> None:
@@ -90,7 +113,7 @@ def test_half_precision_takes_half_the_space_and_loads_as_float32(tmp_path: Path
 
     loaded = read_model(tmp_path / "half")
 
-    stored = load_file(tmp_path / "half" / "weights.safetensors")
+    stored = load_file(tmp_path / "half" / "model.safetensors")
     assert {value.dtype for value in stored.values()} == {torch.float16}
     assert json.loads((tmp_path / "half" / "config.json").read_text())["weights"]["dtype"] == (
         "float16"
@@ -125,8 +148,8 @@ def test_folder_holds_the_files_it_documents(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         "README.md",
         "config.json",
+        "model.safetensors",
         "vocabulary.txt",
-        "weights.safetensors",
     ]
     values = json.loads((folder / "config.json").read_text())
     assert values["format"] == "elmokit-bilm"
@@ -179,7 +202,7 @@ def test_loaded_weights_outlive_their_folder(tmp_path: Path) -> None:
     folder = written(tmp_path)
     loaded = read_model(folder)
 
-    path = folder / "weights.safetensors"
+    path = folder / "model.safetensors"
     path.write_bytes(bytes(path.stat().st_size))
 
     assert_same_bits(loaded.weights, saved_model().weights)
@@ -189,7 +212,7 @@ def test_native_folder_is_recognised_whole_or_damaged(tmp_path: Path) -> None:
     folder = written(tmp_path)
     assert is_native(folder)
 
-    (folder / "weights.safetensors").unlink()
+    (folder / "model.safetensors").unlink()
     assert is_native(folder)
 
     for contents in ("{}", "{"):
@@ -242,9 +265,9 @@ def test_damaged_weights_are_refused(
     tmp_path: Path, damage: Callable[[Path], object], message: str
 ) -> None:
     folder = written(tmp_path)
-    damage(folder / "weights.safetensors")
+    damage(folder / "model.safetensors")
 
-    with pytest.raises(FormatError, match=rf"weights\.safetensors: {message}"):
+    with pytest.raises(FormatError, match=rf"model\.safetensors: {message}"):
         read_model(folder)
 
 
@@ -273,7 +296,7 @@ def test_stored_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 def test_pickle_in_place_of_the_weights_is_never_unpickled(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    path = folder / "weights.safetensors"
+    path = folder / "model.safetensors"
     torch.save(random_weights(CHARACTERS), path)
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     change_config(folder, lambda values: values["weights"].update(sha256=checksum))

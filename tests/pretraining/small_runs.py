@@ -144,7 +144,7 @@ def assert_same_run(one: Path, other: Path) -> None:
             values["progress"].pop(name)
     assert first.values == second.values
     assert measured(one) == measured(other)
-    models = [(run / "model" / "weights.safetensors").read_bytes() for run in (one, other)]
+    models = [(run / "model" / "model.safetensors").read_bytes() for run in (one, other)]
     assert models[0] == models[1]
 
 

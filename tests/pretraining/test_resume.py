@@ -149,7 +149,7 @@ def test_a_run_that_is_done_is_resumed_without_another_step(tmp_path: Path) -> N
 
     assert result.steps == 12
     assert measured(tmp_path / "run") == before[1]
-    models = [folder / "weights.safetensors" for folder in (result.model, tmp_path / "model")]
+    models = [folder / "model.safetensors" for folder in (result.model, tmp_path / "model")]
     assert models[0].read_bytes() == models[1].read_bytes()
 
 

@@ -1,0 +1,102 @@
+"""Models on the Hugging Face Hub, against a stand-in of its HTTP API."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from formats.small_hub import TOKEN, small_hub
+from helpers import SLOWLY, error_of, files_in
+from small_models import write_small_model
+
+from elmokit import Embedder
+from elmokit.errors import InputError
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Run]:
+    """Runs a program that knows the stand-in as the Hub; its repositories are in tmp_path/hub."""
+    pytest.importorskip("huggingface_hub", reason="the extra [hub] is not installed")
+    (tmp_path / "hub").mkdir()
+    with small_hub(tmp_path / "hub") as url:
+
+        def run(*command: str, **variables: str) -> str:
+            settings = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN}
+            environment = {**os.environ, **settings, "HF_HUB_DISABLE_XET": "1", **variables}
+            done = subprocess.run(
+                [sys.executable, *command],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=SLOWLY,
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout + done.stderr
+
+        yield run
+
+
+@pytest.mark.slow
+def test_a_folder_that_the_hubs_own_command_published_loads_by_its_name(
+    tmp_path: Path, hub: Run
+) -> None:
+    folder = write_small_model(tmp_path / "model")
+    names = ["ada/my-elmo", "ada/private-elmo"]
+
+    for name in names:
+        hub("-m", "huggingface_hub.cli.hf", "upload", name, folder)
+        assert files_in(tmp_path / "hub" / name) == files_in(Path(folder))
+
+    places = [f"hf://{name}{revision}" for name in names for revision in ("", "@v1")]
+    code = "import sys\nfrom elmokit import Embedder\nfor model in sys.argv[1:]:\n"
+    code += "    print(Embedder.load(model).fingerprint())"
+    expected = Embedder.load(folder).fingerprint()
+    assert hub("-c", code, *places).split() == [expected] * len(places)
+    assert hub("-c", code, *places, HF_HUB_OFFLINE="1").split() == [expected] * len(places)
+    assert '"vector size": 12' in hub("-m", "elmokit", "info", places[0], "--json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variables",
+    [{"HF_TOKEN": "hf_wrong"}, {"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}],
+)
+def test_what_cannot_be_fetched_is_one_line(
+    tmp_path: Path, hub: Run, variables: dict[str, str]
+) -> None:
+    names = ["ada/nothing", "ada/private-elmo", "ada/my-elmo@v2"]
+    for published in ("my-elmo", "private-elmo"):
+        write_small_model(tmp_path / "hub" / "ada" / published)
+    code = """
+import sys
+from elmokit import ElmoError, Embedder
+for name in sys.argv[1:]:
+    try:
+        Embedder.load(name)
+    except ElmoError as error:
+        print(error)
+"""
+
+    lines = hub("-c", code, *(f"hf://{name}" for name in names), **variables).splitlines()
+
+    assert len(lines) == len(names)
+    for name, line in zip(names, lines, strict=True):
+        assert line.startswith(f"hf://{name}: cannot be fetched (")
+        assert line.endswith("`hf auth login`")
+
+
+@pytest.mark.parametrize("name", ["hf://", "hf://elmo", "hf://a/b/c", "hf://a b/c"])
+def test_what_is_no_name_on_the_hub_is_an_error(name: str) -> None:
+    assert "must be hf://user/name" in error_of(Embedder.load, name, kind=InputError, after=name)
+
+
+def test_the_hubs_library_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    message = error_of(Embedder.load, "hf://ada/my-elmo")
+    assert message == 'huggingface_hub is not installed; run: pip install "elmokit[hub]"'
