@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from elmokit.bundled import ENGLISH_SMALL
 from elmokit.config import CharacterEncoderConfig
 from elmokit.errors import ElmoWarning, InputError
-from elmokit.formats.find import Location
+from elmokit.formats.find import Location, find_model
 from elmokit.formats.published import HF_PREFIX
+from elmokit.formats.tf_checkpoint import TensorBundle, is_checkpoint
 from elmokit.inference.embedder import Embedder
 from elmokit.model.bilm import Layers, remove_markers
 from elmokit.model.scalar_mix import ScalarMix
@@ -45,8 +46,9 @@ class Module(nn.Module):
     """What `hub.Module("https://tfhub.dev/google/elmo/3")` was.
 
     Args:
-        spec: A model folder, a pair of options and weights, or the hub's old URL. That loads the
-            model named in `ELMOKIT_HUB_MODEL`, else the bundled one.
+        spec: A model, a pair of options and weights, or the hub's old URL. That loads the model
+            named in `ELMOKIT_HUB_MODEL`, else the bundled one. A module's own mix is where the mix
+            begins; that of other models begins as an average.
         trainable: True trains the four scalars of the mix; "lstm" the LSTM cells too, as version 1
             of the hub's module did.
         name: Accepted for old code; it changes nothing.
@@ -57,14 +59,18 @@ class Module(nn.Module):
         del name
         if trainable not in (True, False, "lstm"):
             raise InputError(f"trainable is {trainable!r}; use True, False or 'lstm'")
-        self.bilm = load_model(locations_of(spec)).bilm.requires_grad_(False)
+        locations = locations_of(spec)
+        self.bilm = load_model(locations).bilm.requires_grad_(False)
         encoder = self.bilm.config.encoder
         if not isinstance(encoder, CharacterEncoderConfig):
-            raise InputError("this model reads words, not characters; use elmokit.Embedder for it")
+            raise InputError("this model reads words by a list of its own; use elmokit.Embedder")
         if trainable == "lstm":
             self.bilm.forward_lstm.requires_grad_(True)
             self.bilm.backward_lstm.requires_grad_(True)
-        self.mix = ScalarMix(self.bilm.config.layer_count, trainable=bool(trainable))
+        weights, gamma = mix_of(locations) or (None, 1.0)
+        layers = self.bilm.config.layer_count
+        self.mix = ScalarMix(layers, weights=weights, trainable=bool(trainable))
+        nn.init.constant_(self.mix.gamma, gamma)
         self.max_characters = encoder.max_characters
         self._unusual = UnusualWords(self.max_characters)
 
@@ -119,13 +125,8 @@ def load(handle: Spec, *_: object, **__: object) -> Module:
 class KerasLayer(Module):
     """What `hub.KerasLayer` was, called as a function; it stands in no Keras model.
 
-    Args:
-        handle: The model, as for `Module`.
-        trainable: As for `Module`.
-        signature: "default" or "tokens".
-        output_key: Which output a call gives.
-        signature_outputs_as_dict: Give all outputs.
-        settings: Keras's own; they change nothing.
+    A call gives the output of `output_key`, or all with `signature_outputs_as_dict`. The model and
+    `trainable` are as for `Module`; Keras's own settings change nothing.
     """
 
     def __init__(
@@ -202,15 +203,24 @@ def load_model(locations: tuple[str, ...], **settings: Any) -> Embedder:
     return Embedder.load(*locations, **settings)
 
 
+def mix_of(locations: tuple[str, ...]) -> tuple[list[float], float] | None:
+    """The mix that comes with a module's folder, or with a user's checkpoint of one."""
+    if HUB_URL.fullmatch(locations[0]):
+        locations = chosen_locations(os.environ.get(CHOSEN_MODEL, ""))
+    pair = find_model(*locations).pair
+    is_bundle = pair is not None and is_checkpoint(pair[1])
+    return TensorBundle(str(pair[1])).mix() if pair is not None and is_bundle else None
+
+
 def load_instead_of_hub(url: str, **settings: Any) -> Embedder:
     """The model that `ELMOKIT_HUB_MODEL` names, else the bundled one, with a warning."""
-    chosen = os.environ.get(CHOSEN_MODEL, "").strip()
+    chosen = os.environ.get(CHOSEN_MODEL, "")
     try:
-        embedder = Embedder.load(*(chosen_locations(chosen) if chosen else ()), **settings)
+        embedder = Embedder.load(*chosen_locations(chosen), **settings)
     except ValueError as error:  # an InputError, or a quote that has no end
         raise InputError(f"{CHOSEN_MODEL}: {error}") from error
     warnings.warn(
-        f"{url}: the hub is gone; {chosen or 'the bundled model'} is used instead, whose "
+        f"{url}: the hub is gone; {chosen.strip() or 'the bundled model'} is used instead, whose "
         f"weights differ from the hub's; {CHOSEN_MODEL} names another",
         ElmoWarning,
         stacklevel=4,
@@ -219,7 +229,10 @@ def load_instead_of_hub(url: str, **settings: Any) -> Embedder:
 
 
 def chosen_locations(chosen: str) -> tuple[str, ...]:
-    """A folder, or options and weights, quoted where a name has a space in it."""
+    """A folder, or options and weights, quoted where a name has a space in it; or the bundled."""
+    chosen = chosen.strip()
+    if not chosen:
+        return (ENGLISH_SMALL,)
     if Path(chosen).exists():
         return (chosen,)
     names: list[Location] = [*shlex.split(chosen, posix=os.name != "nt")]

@@ -32,6 +32,9 @@ COPY = "copy or download it again"
 
 SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 BILM = re.compile(r"(?:.*/)?(?:lm|bilm)/(.+)")
+MIX = re.compile(r"(?:.*/)?aggregation/(?:(.*_)?W|weights|((.*_)?gamma|scaling))")
+MIX_WEIGHTS, MIX_GAMMA = "mix/weights", "mix/gamma"
+"""What the mix of a TF-Hub module is called here; AllenNLP's files have none."""
 LSTM = re.compile(
     r"RNN_(?P<direction>[01])/(?:.*[Cc]ell_?(?P<layer>\d+)/)?(?:.*/)?lstm_cell/"
     r"(?P<part>kernel|weights|bias|biases|projection/kernel|projection/weights)"
@@ -58,15 +61,17 @@ class Entry(NamedTuple):
 class TensorBundle:
     """The weights of a biLM in a checkpoint, under the names that AllenNLP's files have.
 
-    Attributes:
-        place: The name of the checkpoint, for errors.
-        is_module: Whether it is of a TF-Hub module, which has no options file.
+    It may be of a TF-Hub module (`is_module`), which has no options file.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.place = prefix_of(path)
         index = self.place.with_name(f"{self.place.name}.index")
-        check_is_current(self.place)
+        if not index.exists() and _is_old(self.place):
+            raise FormatError(
+                f"{self.place}: is a checkpoint in TensorFlow's format before 0.12 (V1), which is "
+                "not read; save it again with TensorFlow 0.12 or later"
+            )
         self._shards, entries = read_index(index)
         self.is_module = any("bilm/" in entry.name for entry in entries)
         self._entries: dict[str, Entry] = {}
@@ -74,6 +79,8 @@ class TensorBundle:
             name = allennlp_name(entry.name)
             if name is None:
                 continue
+            if name in (MIX_WEIGHTS, MIX_GAMMA) and name in self._entries:
+                continue  # of several mixes the first is the module's output
             if name in self._entries:
                 raise FormatError(
                     f"{index}: has {self._entries[name].name} and {entry.name}: more than one biLM"
@@ -102,6 +109,16 @@ class TensorBundle:
         values = read_variable(self._shard(entry), entry)
         return values[len(values) - TRAINING_ROWS :] if name == "char_embed" else values
 
+    def mix(self) -> tuple[list[float], float] | None:
+        """The weights of a module's own mix, before the softmax, and gamma; None without one."""
+        if not {MIX_WEIGHTS, MIX_GAMMA} <= self._entries.keys():
+            return None
+        weights, gamma = self.read(MIX_WEIGHTS), self.read(MIX_GAMMA)
+        if weights.dim() != 1 or gamma.numel() != 1:
+            shapes = f"{tuple(weights.shape)} and {tuple(gamma.shape)}"
+            raise FormatError(f"{self.place}: its mix is of {shapes}, not a list and a number")
+        return weights.tolist(), gamma.item()
+
     def _shard(self, entry: Entry) -> Path:
         if not 0 <= entry.shard < self._shards:
             raise damaged(self.place, f"{entry.name} is in a file beyond the last")
@@ -115,6 +132,8 @@ def allennlp_name(variable: str) -> str | None:
     >>> allennlp_name("lm/RNN_1/rnn/multi_rnn_cell/cell_0/lstm_cell/kernel")
     'RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0'
     """
+    if mix := MIX.fullmatch(variable):
+        return MIX_GAMMA if mix[2] else MIX_WEIGHTS
     found = BILM.fullmatch(variable)
     lstm = found and LSTM.fullmatch(found[1])
     if found is None or lstm is None:
@@ -136,15 +155,6 @@ def is_checkpoint(path: str | Path) -> bool:
     if prefix != Path(path):
         return True
     return prefix.with_name(f"{prefix.name}.index").is_file() or _is_old(prefix)
-
-
-def check_is_current(prefix: Path) -> None:
-    """Raise for a checkpoint in the old format, a single file."""
-    if not prefix.with_name(f"{prefix.name}.index").exists() and _is_old(prefix):
-        raise FormatError(
-            f"{prefix}: is a checkpoint in TensorFlow's format before 0.12 (V1), which is not "
-            "read; save it again with TensorFlow 0.12 or later"
-        )
 
 
 def _is_old(prefix: Path) -> bool:

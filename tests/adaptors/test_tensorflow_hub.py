@@ -185,7 +185,7 @@ def test_address_of_the_hub_without_a_chosen_model_loads_the_bundled_one(
 ) -> None:
     bundled = Embedder.load(*files)
     monkeypatch.delenv("ELMOKIT_HUB_MODEL", raising=False)
-    monkeypatch.setattr(Embedder, "load", lambda: bundled)
+    monkeypatch.setattr(Embedder, "load", lambda _: bundled)
 
     with pytest.warns(ElmoWarning, match="the bundled model is used instead"):
         assert torch.equal(hub.Module(HUB)(TEXTS), module(TEXTS))

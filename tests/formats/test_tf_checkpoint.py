@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -22,6 +23,7 @@ from small_checkpoints import (
 )
 
 from elmokit import Embedder, LanguageModel
+from elmokit.adaptors import tensorflow_hub as hub
 from elmokit.errors import ElmoError, ElmoWarning, FormatError, MissingFileError
 from elmokit.formats import allennlp, native
 from elmokit.formats import tf_checkpoint as package
@@ -48,6 +50,14 @@ def folder_of(
     write(folder / "options.json", pair[0].read_text().replace("262", "261"))
     write(folder / "vocab.txt", WORDS)
     return folder, allennlp.read_model(*pair)[1]
+
+
+def weights_of(tmp_path: Path) -> dict[str, np.ndarray]:
+    """What the HDF5 file beside a folder has, by AllenNLP's names."""
+    with h5py.File(tmp_path / "pair" / "weights.hdf5") as file:
+        names: list[str] = []
+        file.visit(names.append)
+        return {name: file[name][()] for name in names if isinstance(file[name], h5py.Dataset)}
 
 
 @pytest.mark.parametrize("style", ["new", "old", "one layer", "module"])
@@ -359,26 +369,43 @@ def test_modules_give_the_layers_of_the_model_they_hold(name):
 
 @golden
 @pytest.mark.filterwarnings("ignore:unusual word")
-def test_the_mix_of_a_module_over_our_layers_is_its_output():
-    _, entries = package.read_index(GOLDEN / "hub-module" / "variables" / "variables.index")
-    mix = {entry.name.rpartition("_")[2]: entry for entry in entries if "aggr" in entry.name}
-    prefix = GOLDEN / "hub-module" / "variables" / "variables.data"
-    values = {
-        name: package.read_variable(Path(f"{prefix}-{entry.shard:05}-of-00002"), entry).numpy()
-        for name, entry in mix.items()
-    }
-    shares = np.exp(values["W"]) / np.exp(values["W"]).sum()
+@pytest.mark.parametrize("name", ["hub-module/variables/variables", "hub-user-checkpoint"])
+def test_a_module_gives_its_outputs_with_its_own_mix(name):
     outputs = np.load(GOLDEN / "hub-module" / "expected" / "outputs.npz")
-    options = GOLDEN / "hub-module" / "expected" / "options.json"
-    embedder = Embedder.load(options, GOLDEN / "hub-module" / "variables" / "variables")
-    for number, layers in enumerate(embedder.embed(sentences(), "all")):
+    path = GOLDEN / name
+    path = path / "model.ckpt-7" if path.is_dir() else path
+    module = hub.Module((GOLDEN / "hub-module" / "expected" / "options.json", path))
+    words = sentences()
+    lengths = [len(sentence) for sentence in words]
+    rows = [[*sentence, *[""] * (max(lengths) - len(sentence))] for sentence in words]
+    found = module({"tokens": rows, "sequence_len": lengths}, "tokens", as_dict=True)
+
+    for number, length in enumerate(lengths):
         if number != 5:  # where the module spells <S> letter by letter
-            mixed = np.tensordot(shares, layers, 1)
-            found = values["gamma"] * mixed, mixed.mean(0)
-            for one, name in zip(found, ("elmo", "default"), strict=True):
+            for key in ("elmo", "word_emb", "lstm_outputs1", "lstm_outputs2"):
                 np.testing.assert_allclose(
-                    one, outputs[f"{number}/{name}"].reshape(one.shape), rtol=0, atol=1e-5
+                    found[key][number, :length], outputs[f"{number}/{key}"], rtol=0, atol=1e-5
                 )
+            np.testing.assert_allclose(  # which is of the mix before gamma there
+                found["default"][number] / 1.7, outputs[f"{number}/default"].flatten(), atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("names", [("weights", "scaling"), ("out_ELMo_W", "out_ELMo_gamma")])
+def test_the_mix_of_a_module_is_where_the_mix_begins(tmp_path, names):
+    folder, _ = folder_of(tmp_path, "module")
+    pair = (folder / "options.json", folder / "model.ckpt-7")
+    assert hub.Module(pair).mix.gamma == 1.0
+    values = np.float32([0.5, -1.0, 2.0]), np.float32(1.5)[None]
+    named = dict(zip((f"module/aggregation/{name}" for name in names), values, strict=True))
+    write_checkpoint(pair[1], training_names(weights_of(tmp_path), "module") | named)
+
+    mix = hub.Module(pair, trainable=True).mix
+
+    assert (mix.weights.tolist(), mix.gamma.item()) == ([0.5, -1.0, 2.0], 1.5)
+    named[f"module/aggregation/{names[1]}"] = values[0]
+    write_checkpoint(pair[1], training_names(weights_of(tmp_path), "module") | named)
+    assert "not a list and a number" in error_of(hub.Module, pair)
 
 
 @golden
