@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import torch
@@ -11,16 +11,15 @@ from torch import Tensor, nn
 
 from elmokit.config import CharacterEncoderConfig, ModelConfig, WordEncoderConfig
 from elmokit.errors import InputError
+from elmokit.formats.efml import renamed
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.embedder import Embedder
 from elmokit.model.bilm import BiLM, BiLMState, Layers, keep_other_rows, run_direction
-from elmokit.model.lstm import FORGET_BIAS, LSTMStack, LSTMState, pack
+from elmokit.model.lstm import LSTMStack, LSTMState, pack
 from elmokit.model.weights import version_of
 from elmokit.text.characters import UnusualWords, character_ids, short, without_markers
 
-ENCODER = r"_token_embedder\."
-LAYER = r"_elmo_lstm\.(forward|backward)_layer_(\d+)\."
-DERIVED = re.compile(ENCODER + r"_(beginning|end)_of_sentence_characters")
+DERIVED = re.compile(r"_token_embedder\._(beginning|end)_of_sentence_characters")
 CACHED_WORDS = "_word_embedding.weight"
 
 
@@ -33,52 +32,11 @@ def rename_weights(
     """
     for key in [key for key in state_dict if key.startswith(old_prefix)]:
         name = key.removeprefix(old_prefix)
-        for pattern, new_names, change in RENAMES:
-            if found := re.fullmatch(pattern, name):
-                parts = change(state_dict.pop(key))
-                for new_name, part in zip(new_names, parts, strict=True):
-                    state_dict[new_prefix + found.expand(new_name)] = part
-        if DERIVED.fullmatch(name) or (name == CACHED_WORDS and not keep_cached_words):
+        if found := renamed(name, state_dict[key]):
             del state_dict[key]
-
-
-def _same(weight: Tensor) -> tuple[Tensor, ...]:
-    return (weight,)
-
-
-def _highway(weight: Tensor) -> tuple[Tensor, ...]:
-    # AllenNLP gates the old value and we the new one: sigmoid(-x) == 1 - sigmoid(x).
-    transform, gate = weight.chunk(2)
-    return transform, -gate
-
-
-def _gates(weight: Tensor) -> tuple[Tensor, ...]:
-    """From AllenNLP's order i, f, j, o to ours: i, f, o, j."""
-    i, f, j, o = weight.chunk(4)
-    return (torch.cat([i, f, o, j]),)
-
-
-def _bias(bias: Tensor) -> tuple[Tensor, ...]:
-    input_gate, forget_gate, *others = bias.chunk(4)
-    # AllenNLP's bias contains what our LSTM adds when it runs.
-    return _gates(torch.cat([input_gate, forget_gate - FORGET_BIAS, *others]))
-
-
-RENAMES: tuple[tuple[str, tuple[str, ...], Callable[[Tensor], tuple[Tensor, ...]]], ...] = (
-    (ENCODER + "_char_embedding_weights", ("encoder.characters.weight",), _same),
-    (ENCODER + r"char_conv_(\d+)\.(weight|bias)", (r"encoder.convolutions.\1.\2",), _same),
-    (
-        ENCODER + r"_highways\._layers\.(\d+)\.(weight|bias)",
-        (r"encoder.highways.\1.transform.\2", r"encoder.highways.\1.gate.\2"),
-        _highway,
-    ),
-    (ENCODER + r"_projection\.(weight|bias)", (r"encoder.projection.\1",), _same),
-    (LAYER + r"input_linearity\.weight", (r"\1_lstm.layers.\2.input_weight",), _gates),
-    (LAYER + r"state_linearity\.weight", (r"\1_lstm.layers.\2.recurrent_weight",), _gates),
-    (LAYER + r"state_linearity\.bias", (r"\1_lstm.layers.\2.bias",), _bias),
-    (LAYER + r"state_projection\.weight", (r"\1_lstm.layers.\2.projection_weight",), _same),
-)
-"""AllenNLP's names, ours, and what is to be done with the values."""
+            state_dict.update((new_prefix + new_name, part) for new_name, part in found.items())
+        elif DERIVED.fullmatch(name) or (name == CACHED_WORDS and not keep_cached_words):
+            del state_dict[key]
 
 
 class Activations(TypedDict):
@@ -161,7 +119,7 @@ class StatefulBiLM(nn.Module):
     ) -> None:
         super().__init__()
         if not isinstance(bilm.config.encoder, CharacterEncoderConfig):
-            raise InputError("this model reads words, not characters; use elmokit.Embedder for it")
+            raise InputError("this model reads words by a list of its own; use elmokit.Embedder")
         self.bilm = bilm
         self.max_characters = bilm.config.encoder.max_characters
         self.num_layers = bilm.config.layer_count

@@ -1,10 +1,13 @@
-"""ELMoForManyLangs' models (HIT-SCIR): a folder with two dictionaries and two or three pickles."""
+"""ELMoForManyLangs' models (HIT-SCIR): a folder with two dictionaries and two or three pickles.
+
+Its weights are those of AllenNLP's modules, under names that begin otherwise.
+"""
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +24,11 @@ from elmokit.config import (
     ModelConfig,
     naming,
 )
-from elmokit.errors import FormatError, MissingFileError
+from elmokit.errors import ConfigError, FormatError, MissingFileError
 from elmokit.formats.allennlp import Filters, LstmClip, Options, value_of
 from elmokit.formats.native import SavedModel, check_finite, state_dict_misfit
 from elmokit.io.files import check_not_pointer, read_object, read_text
+from elmokit.model.lstm import FORGET_BIAS
 from elmokit.text.vocabulary import LEXICON_WORDS, Lexicon
 
 CONFIG, TOKENS, ENCODER = "config.json", "token_embedder.pkl", "encoder.pkl"
@@ -104,13 +108,14 @@ def read_settings(folder: Path) -> tuple[Options, Path]:
 
 def _read(folder: Path, settings: Options, softmax: bool) -> SavedModel:
     encoder, lstm = settings_of(settings)
-    words, characters = read_dictionary(folder / WORDS), {}
+    words, characters = read_dictionary(folder / WORDS, LEXICON_WORDS), {}
     tokens, layers = read_state(folder / TOKENS), read_state(folder / ENCODER)
     rows = 1 + max(words.values())
     if encoder["word_size"]:
         rows = len(tokens.get("word_emb_layer.embedding.weight", ()))
     if encoder["character_size"]:
-        characters = marks_first(read_dictionary(folder / CHARACTERS), folder / CHARACTERS)
+        found = read_dictionary(folder / CHARACTERS, LEXICON_MARKS)
+        characters = {mark: found.pop(mark) for mark in LEXICON_MARKS} | found
     listed = list_of(words, rows, folder / WORDS)
     lexicon = Lexicon(listed, characters, encoder["max_characters"])
     config = ModelConfig(
@@ -123,20 +128,15 @@ def _read(folder: Path, settings: Options, softmax: bool) -> SavedModel:
         ),
         **lstm,
     )
-    order = list(characters.values())
-    weights = dict(encoder_weights(tokens, config, order, folder / TOKENS))
-    weights |= dict(lstm_weights(layers, config, folder / ENCODER))
-    for place, left in ((TOKENS, tokens), (ENCODER, layers)):
-        if left:
-            raise FormatError(f"{folder / place}: has {min(left)}, which the settings do not use")
+    weights = translated(tokens, folder / TOKENS) | translated(layers, folder / ENCODER)
+    if characters:
+        weights["encoder.characters.weight"] = rows_of(weights, characters, folder / TOKENS)
     if (folder / SOFTMAX).is_file():
         config = replace(config, softmax_words=rows)
     if softmax and config.softmax_words is not None:
         output = read_state(folder / SOFTMAX)
-        weights["softmax.weight"] = tensor_of(output, "column_emb.weight", folder / SOFTMAX)
-        weights["softmax.bias"] = tensor_of(
-            output, "column_bias.weight", folder / SOFTMAX
-        ).flatten()
+        output.pop("oov_column", None)  # which nothing uses
+        weights |= translated(output, folder / SOFTMAX)
     wrong = state_dict_misfit(weights, config if softmax else replace(config, softmax_words=None))
     if wrong:
         raise FormatError(f"{folder}: the weights and the settings do not belong together: {wrong}")
@@ -151,7 +151,7 @@ def settings_of(settings: Options) -> tuple[dict[str, Any], dict[str, Any]]:
     tokens = value_of(settings, "token_embedder", Options)
     for name, section, only in (("encoder", lstm, "elmo"), ("token_embedder", tokens, "cnn")):
         if section.get("name") != only:
-            raise FormatError(
+            raise ConfigError(
                 f"{name}.name is {section.get('name')!r}, another network, which is not read; "
                 f"only {only!r} is"
             )
@@ -173,8 +173,8 @@ def settings_of(settings: Options) -> tuple[dict[str, Any], dict[str, Any]]:
     }
 
 
-def read_dictionary(path: Path) -> dict[str, int]:
-    """The entries of a dictionary with their ids: an entry, a tab and its id on each line.
+def read_dictionary(path: Path, marks: Iterable[str] = ()) -> dict[str, int]:
+    """The entries of a dictionary, marks among them, with their ids: a tab is between these.
 
     Whitespace at both ends was lost when it was written: a number alone is the id of U+3000.
     """
@@ -189,6 +189,8 @@ def read_dictionary(path: Path) -> dict[str, int]:
         found[entry] = int(text)
     if max(found.values()) > 1000 + 4 * len(found):
         raise FormatError(f"{path}: has ids of many entries that are not there; it is incomplete")
+    if missing := [mark for mark in marks if mark not in found]:
+        raise FormatError(f"{path}: has no {missing[0]}; is it the dictionary of a model?")
     return found
 
 
@@ -200,77 +202,95 @@ def list_of(entries: Mapping[str, int], rows: int, path: Path) -> list[str]:
             raise FormatError(f"{path}: {entry[:40]!r} has the id {number}, but there are {rows}")
         if entry not in LEXICON_WORDS.values():  # which are no special words there
             names[number] = LEXICON_WORDS.get(entry, entry)
-    if missing := [mark for mark in LEXICON_WORDS if mark not in entries]:
-        raise FormatError(f"{path}: has no {missing[0]}; is it the dictionary of a model?")
     return names
 
 
-def marks_first(entries: dict[str, int], path: Path) -> dict[str, int]:
-    """Characters with their rows, the marks before all others."""
-    if missing := [mark for mark in LEXICON_MARKS if mark not in entries]:
-        raise FormatError(f"{path}: has no {missing[0]}; is it the dictionary of a model?")
-    return {mark: entries.pop(mark) for mark in LEXICON_MARKS} | entries
+def same(weight: Tensor) -> tuple[Tensor, ...]:
+    """A weight that is stored as ours is."""
+    return (weight,)
 
 
-def encoder_weights(
-    stored: dict[str, Tensor], config: ModelConfig, order: list[int], path: Path
-) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of the token encoder; those that are used are taken out of what is stored."""
-    encoder = config.encoder
-    assert isinstance(encoder, LexiconEncoderConfig)
-    if encoder.word_size:
-        table = tensor_of(stored, "word_emb_layer.embedding.weight", path)
-        yield "encoder.words.weight", table
-    if encoder.character_size:
-        rows = tensor_of(stored, "char_emb_layer.embedding.weight", path)
-        if max(order) >= len(rows):
-            raise FormatError(f"{path}: has {len(rows)} characters, {CHARACTERS} more; not a pair")
-        yield "encoder.characters.weight", rows[order]
-        for number in range(len(encoder.filters)):
-            for part in ("weight", "bias"):
-                name = f"convolutions.{number}.{part}"
-                yield f"encoder.{name}", tensor_of(stored, name, path)
-        for number in range(encoder.highways):
-            for part in ("weight", "bias"):
-                both = tensor_of(stored, f"highways._layers.{number}.{part}", path)
-                transform, gate = both[: encoder.filter_count], both[encoder.filter_count :]
-                # The file gates the old value, we gate the new: sigmoid(-x) == 1 - sigmoid(x)
-                yield f"encoder.highways.{number}.gate.{part}", -gate
-                yield f"encoder.highways.{number}.transform.{part}", transform
-    for part in ("weight", "bias"):
-        yield f"encoder.projection.{part}", tensor_of(stored, f"projection.{part}", path)
+def flat(weight: Tensor) -> tuple[Tensor, ...]:
+    """A column as a vector."""
+    return (weight.flatten(),)
 
 
-def lstm_weights(
-    stored: dict[str, Tensor], config: ModelConfig, path: Path
-) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of both stacks, their gates in our order."""
-    for direction in ("forward", "backward"):
-        for layer in range(config.lstm_layers):
-            theirs, ours = f"{direction}_layer_{layer}", f"{direction}_lstm.layers.{layer}"
-            for name, part in (("input", "input"), ("recurrent", "state")):
-                weight = tensor_of(stored, f"{theirs}.{part}_linearity.weight", path)
-                yield f"{ours}.{name}_weight", our_gates(weight)
-            bias = our_gates(tensor_of(stored, f"{theirs}.state_linearity.bias", path))
-            # The file has the forget bias of 1, which ours adds when it runs.
-            bias[config.cell_size : 2 * config.cell_size] -= 1.0
-            yield f"{ours}.bias", bias
-            projection = tensor_of(stored, f"{theirs}.state_projection.weight", path)
-            yield f"{ours}.projection_weight", projection
+def highway(weight: Tensor) -> tuple[Tensor, ...]:
+    """What is transformed, and the gate."""
+    # The file gates the old value, we gate the new: sigmoid(-x) == 1 - sigmoid(x)
+    transform, gate = weight.chunk(2)
+    return transform, -gate
 
 
-def our_gates(stored: Tensor) -> Tensor:
-    """Four gates, in the file's order i, f, j, o, where we have i, f, o, j."""
-    quarter = len(stored) // 4
-    i, f, j, o = (stored[number * quarter : (number + 1) * quarter] for number in range(4))
-    return torch.cat([i, f, o, j])
+def gates(weight: Tensor) -> tuple[Tensor, ...]:
+    """Four gates in the order i, f, j, o, where we have i, f, o, j."""
+    i, f, j, o = weight.chunk(4)
+    return (torch.cat([i, f, o, j]),)
 
 
-def tensor_of(stored: dict[str, Tensor], name: str, path: Path) -> Tensor:
-    """A tensor as float32, taken out of what is stored."""
-    if name not in stored:
-        raise FormatError(f"{path}: has no {name}; it is incomplete, or the settings are another's")
-    return stored.pop(name).to(torch.float32)
+def bias(weight: Tensor) -> tuple[Tensor, ...]:
+    """The bias of four gates, without what our LSTM adds to that of f when it runs."""
+    i, f, j, o = weight.chunk(4)
+    return (torch.cat([i, f - FORGET_BIAS, o, j]),)
+
+
+HIGHWAYS = (r"encoder.highways.\1.transform.\2", r"encoder.highways.\1.gate.\2")
+LAYER = r"(?:_elmo_lstm\.)?(forward|backward)_layer_(\d+)\."
+RENAMES: tuple[tuple[str, tuple[str, ...], Callable[[Tensor], tuple[Tensor, ...]]], ...] = (
+    (r"word_emb_layer\.embedding\.weight", ("encoder.words.weight",), same),
+    (
+        r"(?:char_emb_layer\.embedding\.weight|_token_embedder\._char_embedding_weights)",
+        ("encoder.characters.weight",),
+        same,
+    ),
+    (
+        r"(?:convolutions\.|_token_embedder\.char_conv_)(\d+)\.(weight|bias)",
+        (r"encoder.convolutions.\1.\2",),
+        same,
+    ),
+    (r"(?:_token_embedder\._)?highways\._layers\.(\d+)\.(weight|bias)", HIGHWAYS, highway),
+    (r"(?:_token_embedder\._)?projection\.(weight|bias)", (r"encoder.projection.\1",), same),
+    (LAYER + r"input_linearity\.weight", (r"\1_lstm.layers.\2.input_weight",), gates),
+    (LAYER + r"state_linearity\.weight", (r"\1_lstm.layers.\2.recurrent_weight",), gates),
+    (LAYER + r"state_linearity\.bias", (r"\1_lstm.layers.\2.bias",), bias),
+    (LAYER + r"state_projection\.weight", (r"\1_lstm.layers.\2.projection_weight",), same),
+    (r"column_emb\.weight", ("softmax.weight",), same),
+    (r"column_bias\.weight", ("softmax.bias",), flat),
+)
+"""The names here and in AllenNLP's modules, ours, and what is to be done with the values."""
+
+
+def renamed(name: str, weight: Tensor) -> dict[str, Tensor]:
+    """A weight under our names; none for what is not one of a biLM's."""
+    for pattern, names, change in RENAMES:
+        if found := re.fullmatch(pattern, name):
+            return dict(zip(map(found.expand, names), change(weight), strict=True))
+    return {}
+
+
+def translated(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """All weights of a file under our names, as float32."""
+    weights: dict[str, Tensor] = {}
+    for name, weight in stored.items():
+        try:
+            found = renamed(name, weight.to(torch.float32))
+        except (RuntimeError, ValueError) as error:
+            shape = tuple(weight.shape)
+            raise FormatError(
+                f"{path}: {name} is {shape}, which cannot be; get it again"
+            ) from error
+        if not found:
+            raise FormatError(f"{path}: has {name}, which is not of ELMoForManyLangs' network")
+        weights |= found
+    return weights
+
+
+def rows_of(weights: Mapping[str, Tensor], characters: dict[str, int], path: Path) -> Tensor:
+    """The rows of the table of characters, in our order."""
+    table = weights.get("encoder.characters.weight", torch.zeros(0))
+    if max(characters.values()) >= len(table):
+        raise FormatError(f"{path}: has {len(table)} characters, {CHARACTERS} more; not a pair")
+    return table[list(characters.values())]
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
@@ -283,22 +303,22 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if not begin.startswith((PICKLE, ZIP)):
         raise FormatError(f"{path}: is not a file of PyTorch")
     try:
-        if begin == ZIP:
-            check_not_compressed(path)
+        if begin == ZIP:  # PyTorch compresses nothing: it is no larger in memory than as a file
+            with zipfile.ZipFile(path) as file:
+                if sum(member.file_size for member in file.infolist()) > path.stat().st_size:
+                    raise ValueError
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle can make PyTorch raise nearly anything
-        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise FormatError(f"{path}: is damaged, or holds more than tensors ({why})") from error
+        raise FormatError(
+            f"{path}: is damaged, or holds more than tensors, which are all that is read of it; "
+            "copy or download it again"
+        ) from error
     if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(value, Tensor) and value.is_floating_point()
+        isinstance(name, str)
+        and isinstance(value, Tensor)
+        and value.is_floating_point()
+        and value.dim()
         for name, value in state.items()
     ):
         raise FormatError(f"{path}: holds other things than tensors by their names")
     return dict(state)
-
-
-def check_not_compressed(path: Path) -> None:
-    """Raise for what would be larger in memory than it is as a file: PyTorch compresses nothing."""
-    with zipfile.ZipFile(path) as file:
-        if sum(member.file_size for member in file.infolist()) > path.stat().st_size:
-            raise ValueError("it is compressed")

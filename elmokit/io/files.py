@@ -98,10 +98,13 @@ def sha256_of(path: str | Path) -> str:
 def check_not_pointer(path: Path) -> None:
     """Raise for a file that only points to what it should hold."""
     with disk_errors(path, "read"), open(path, "rb") as file:
-        if file.read(len(GIT_LFS)) == GIT_LFS:
-            raise FormatError(
-                f"{path}: is a Git LFS pointer, not the data; fetch them by git lfs pull"
-            )
+        check_contents(file.read(len(GIT_LFS)), path)
+
+
+def check_contents(contents: bytes, path: str | Path) -> None:
+    """The same of what is read already."""
+    if contents.startswith(GIT_LFS):
+        raise FormatError(f"{path}: is a Git LFS pointer, not the data; fetch them by git lfs pull")
 
 
 @contextmanager
@@ -196,11 +199,8 @@ def claim(lock: Path, *, wait: bool = False) -> Iterator[None]:
 
     When a process ends, however it does, its system frees the lock. A network file system learns
     only after a while, or never, that a machine is dead. The empty file stays: removing it would
-    let two processes that wait lock two files of the same name.
-
-    Args:
-        lock: The file; folders on the way to it are made.
-        wait: Until the lock is free; else that is an error.
+    let two processes that wait lock two files of the same name. Folders on the way to it are made.
+    A lock that is not free is an error, unless this process is to `wait`.
     """
     with disk_errors(lock.parent, "written to"):
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -287,6 +287,7 @@ def read_text(path: str | Path) -> str:
         raise unreadable(FormatError, path, error) from error
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: is not UTF-8 text ({error.reason})") from error
+    check_contents(text[: len(GIT_LFS)].encode(), path)
     if not text.strip():
         raise FormatError(f"{path}: is empty")
     return text

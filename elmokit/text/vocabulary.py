@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from elmokit.config import LEXICON_MARKS
 from elmokit.errors import ElmoError, FormatError, InputError, unreadable
-from elmokit.io.files import write_atomically
+from elmokit.io.files import check_contents, write_atomically
 from elmokit.io.text_files import compression, opened
 
 BEGIN = "<S>"
@@ -41,13 +41,10 @@ class Vocabulary:
     >>> vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat"])
     >>> vocabulary.id_of("cat"), vocabulary.id_of("dog"), vocabulary.word_of(3)
     (4, 2, 'the')
-
-    Attributes:
-        begin: The word that is read before the first one of a sentence.
-        end: The word that is read after the last one.
     """
 
     begin, end = BEGIN, END
+    """What is read before the first word of a sentence, and after the last."""
 
     def __init__(self, words: Iterable[str], counts: Iterable[int] | None = None) -> None:
         self.words = tuple(words)
@@ -111,12 +108,8 @@ class Lexicon(Vocabulary):
     """The words and the characters that a model of ELMoForManyLangs knows.
 
     Its special words go by the names they have here, `<S>`, `</S>` and `<UNK>`. In text, the words
-    that are read as markers are `<bos>` and `<eos>`.
-
-    Args:
-        words: All words; a word's id is its place among them.
-        characters: All characters, the six marks first.
-        max_characters: Positions per word, two of them for its begin and end marks.
+    that are read as markers are `<bos>` and `<eos>`. Among the characters the six marks come first;
+    two of the positions of a word are for those of its ends.
     """
 
     begin, end = "<bos>", "<eos>"
@@ -170,6 +163,7 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
         raise
     except OSError as error:
         raise unreadable(FormatError, path, error) from error
+    check_contents(contents, path)
     lines = contents.removeprefix(BYTE_ORDER_MARK).rstrip().split(b"\n")
     if lines == [b""]:
         raise FormatError(f"{path}: is empty; it must have one word per line")

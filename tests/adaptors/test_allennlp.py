@@ -365,7 +365,7 @@ def test_arguments_that_cannot_work_are_one_line(
         "give the open file": lambda: embedder.embed_file("in.txt", output),
         "word 0 of sentence 0 is b.a": lambda: embedder.embed_file(io.BytesIO(b"a\n"), output),
         "device .cuda:99. cannot be used": lambda: ElmoEmbedder(*files, cuda_device=99),
-        "reads words, not characters": lambda: Elmo(*of_words, 1),
+        "reads words by a list of its own": lambda: Elmo(*of_words, 1),
         "no such file": lambda: Elmo("missing.json", "missing.hdf5", 1),
         "give options_file and weight_file": lambda: Elmo(None, None, 1),
         "must be None where a module": lambda: Elmo(*files, 1, module=bilm),

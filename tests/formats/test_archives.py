@@ -224,12 +224,15 @@ def test_files_of_vectors_are_no_model(tmp_path):
     assert "holds vectors, not the weights of a model" in message
 
 
-@pytest.mark.parametrize("name", ["weights.hdf5", "a.zip"])
+@pytest.mark.parametrize("name", ["weights.hdf5", "a.zip", "options.json", "vocab.txt"])
 def test_a_git_lfs_pointer_is_told(tmp_path, name):
-    write(tmp_path / "options.json", json.dumps(random_options()))
+    options = random_options(word_input=True)
+    pair = write_files(tmp_path, options, random_weights(options, words=5))
+    write(tmp_path / "vocab.txt", ["<S>", "</S>", "<UNK>", "a", "b"])
     write(tmp_path / name, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
-    named = [tmp_path / name] if name == "a.zip" else [tmp_path / "options.json", tmp_path / name]
-    assert "is a Git LFS pointer" in error_of(read_model, *named)
+    named = [tmp_path / name] if name == "a.zip" else pair
+    words = None if name == "a.zip" else tmp_path / "vocab.txt"
+    assert "is a Git LFS pointer" in error_of(read_model, *named, vocabulary=words)
 
 
 def test_a_dataset_that_is_all_promise_is_not_read(tmp_path):

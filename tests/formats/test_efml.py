@@ -284,20 +284,29 @@ def test_a_truncated_pickle_is_one_line(tmp_path, name):
         assert "is damaged" in error_of(read_model, folder, kind=FormatError)
 
 
-def test_what_is_not_a_tensor_of_numbers_is_refused(tmp_path):
-    folder = write_efml(tmp_path / "ko.model")
-    torch.save({"projection.weight": torch.ones(2, dtype=torch.int64)}, folder / efml.TOKENS)
-    assert "other things than tensors" in error_of(read_model, folder, kind=FormatError)
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"projection.weight": torch.ones(2, dtype=torch.int64)}, "other things than tensors"),
+        ({"word_emb_layer.embedding.weight": torch.tensor(1.0)}, "other things than tensors"),
+        ({"projection.weights": torch.ones(2)}, "has projection.weights, which is not of"),
+        ({"forward_layer_0.state_linearity.bias": torch.ones(3)}, "is (3,), which cannot be"),
+    ],
+)
+def test_what_is_not_a_tensor_of_the_network_is_refused(tmp_path, state, message):
+    folder = write_efml(tmp_path / "ko.model", word_dim=0)
+    torch.save(torch.load(folder / efml.TOKENS) | state, folder / efml.TOKENS)
+    assert message in error_of(read_model, folder, kind=FormatError)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_layers": 3}, "has no forward_layer_2"),
-        ({"n_layers": 1}, "which the settings do not use"),
+        ({"n_layers": 3}, "do not belong together: missing forward_lstm.layers.2"),
+        ({"n_layers": 1}, "do not belong together: unexpected forward_lstm.layers.1"),
         ({"dim": 7}, "do not belong together"),
-        ({"word_dim": 0}, "which the settings do not use"),
-        ({"name": "lstm"}, "another network, which is not read"),
+        ({"word_dim": 0}, "unexpected encoder.words.weight"),
+        ({"name": "lstm"}, "tiny.json: token_embedder.name is 'lstm', another network"),
         ({"activation": "gelu"}, "activation is 'gelu'"),
     ],
 )
