@@ -85,6 +85,10 @@ class Settings:
         for name, kind in hints_of(type(self)).items():
             object.__setattr__(self, name, checked(name, getattr(self, name), kind))
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return asdict(self)  # type: ignore[call-overload]
+
 
 _type_hints = cache(get_type_hints)  # which compiles every annotation again
 
@@ -157,8 +161,24 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     checked(name, value, Literal[choices])
 
 
+class FilterSizes(Settings):
+    """What follows from the filters of an encoder."""
+
+    filters: tuple[tuple[int, int], ...]
+
+    @property
+    def max_width(self) -> int:
+        """The widest filter."""
+        return max(width for width, _ in self.filters)
+
+    @property
+    def filter_count(self) -> int:
+        """Filters of all widths together: the size the highways work in."""
+        return sum(number for _, number in self.filters)
+
+
 @dataclass(frozen=True)
-class CharacterEncoderConfig(Settings):
+class CharacterEncoderConfig(FilterSizes):
     """Words from their characters: embedding, convolutions, highways, projection."""
 
     filters: Annotated[tuple[tuple[Count, Count], ...], FILTERS]
@@ -179,16 +199,6 @@ class CharacterEncoderConfig(Settings):
                 f"a filter is {self.max_width} wide but a word has {self.max_characters} positions"
             )
 
-    @property
-    def max_width(self) -> int:
-        """The widest filter."""
-        return max(width for width, _ in self.filters)
-
-    @property
-    def filter_count(self) -> int:
-        """Filters of all widths together: the size the highways work in."""
-        return sum(number for _, number in self.filters)
-
 
 @dataclass(frozen=True)
 class WordEncoderConfig(Settings):
@@ -208,7 +218,7 @@ class WordEncoderConfig(Settings):
 
 
 @dataclass(frozen=True)
-class LexiconEncoderConfig(Settings):
+class LexiconEncoderConfig(FilterSizes):
     """Words from a table joined to words from characters of an alphabet of the model's own."""
 
     words: Count
@@ -235,16 +245,6 @@ class LexiconEncoderConfig(Settings):
             raise ConfigError("a model of characters needs filters, and rows for the six marks")
         if max(self.begin_id, self.end_id) > self.words:
             raise ConfigError(f"begin_id or end_id is beyond the {self.words} words")
-
-    @property
-    def max_width(self) -> int:
-        """The widest filter."""
-        return max(width for width, _ in self.filters)
-
-    @property
-    def filter_count(self) -> int:
-        """Filters of all widths together: the size the highways work in."""
-        return sum(number for _, number in self.filters)
 
 
 EncoderConfig = CharacterEncoderConfig | WordEncoderConfig | LexiconEncoderConfig
@@ -303,25 +303,16 @@ class ModelConfig(Settings):
         """Size of a word's vector in each layer: both directions side by side."""
         return 2 * self.token_size
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON; `from_dict` is its inverse."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelConfig:
         """From plain values; unknown and missing keys are named."""
         values = dict(values)
         encoder = values.get("encoder")
         if isinstance(encoder, Mapping):
-            values["encoder"] = make(kind_of_encoder(encoder), encoder)
+            by_words = WordEncoderConfig if "words" in encoder else CharacterEncoderConfig
+            kind = LexiconEncoderConfig if "word_size" in encoder else by_words
+            values["encoder"] = make(kind, encoder)
         return make(cls, values)
-
-
-def kind_of_encoder(values: Mapping[str, Any]) -> type[EncoderConfig]:
-    """Which config has settings of these names."""
-    if "word_size" in values:
-        return LexiconEncoderConfig
-    return WordEncoderConfig if "words" in values else CharacterEncoderConfig
 
 
 def make(kind: type[Config], values: Mapping[str, Any]) -> Config:

@@ -12,11 +12,8 @@ from typing import Any
 class ElmoError(Exception):
     """Base of every error that the person running the program can fix.
 
-    The message is one line: where, what was found, what to do.
-
-    Attributes:
-        code: What went wrong, for programs; empty where no program has asked yet.
-        values: What the message names.
+    The message is one line: where, what was found, what to do. For programs, `code` says what went
+    wrong, empty where none has asked yet, and `values` has what the message names.
     """
 
     def __init__(self, message: str = "", code: str = "", **values: Any) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from elmokit.vectors.files import read_vectors
+from elmokit.vectors.files import open_vectors
 
 FOLDER = Path("demo")
 SAMPLE = """\
@@ -29,7 +29,7 @@ def run(*arguments: str) -> None:
 def show(path: str) -> None:
     """Print what a file of vectors holds."""
     print("  line, (layers, words, size), sentence")
-    for number, item in enumerate(read_vectors(path)):
+    for number, item in enumerate(open_vectors(path)):
         print(f"  {number}  {item.vectors.shape!s:<12} {item.sentence}")
 
 

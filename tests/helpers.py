@@ -19,6 +19,8 @@ import torch
 
 from elmokit.errors import ElmoError
 from elmokit.jobs.progress import Observer
+from elmokit.vectors.files import open_vectors
+from elmokit.vectors.items import SentenceVectors
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWLY = 100
@@ -192,3 +194,9 @@ def as_numpy(values: Any) -> np.ndarray:
         return np.asarray(values)
     values = values.detach().cpu()
     return values.view(torch.int16).numpy() if values.dtype == torch.bfloat16 else values.numpy()
+
+
+def read_vectors(path: str | Path) -> list[SentenceVectors]:
+    """All of what a file of vectors has, in its order."""
+    with open_vectors(path) as file:
+        return list(file)

@@ -81,11 +81,7 @@ class ElmoRepresentations(TypedDict):
 class ScalarMix(nn.Module):
     """gamma * sum_j softmax(w)_j tensor_j, each w_j a parameter of its own.
 
-    Args:
-        mixture_size: How many tensors are mixed.
-        do_layer_norm: Normalise each tensor over all its unmasked elements before mixing.
-        initial_scalar_parameters: Start from these w (before the softmax) instead of zeros.
-        trainable: Whether w and gamma learn.
+    The layer norm is of each tensor, over all its unmasked elements.
     """
 
     def __init__(

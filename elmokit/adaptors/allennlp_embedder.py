@@ -30,11 +30,8 @@ OutputFormat = Literal["all", "top", "average"]
 class ElmoEmbedder:
     """Layers of sentences as NumPy arrays, and files of them.
 
-    Args:
-        options_file: A path or a URL.
-        weight_file: A path or a URL; None where `options_file` is the folder of a model.
-        cuda_device: Number of the GPU; -1 is the CPU.
-        stateful: Continue the batch before, row by row, as AllenNLP does.
+    Files may be URLs; without a `weight_file`, `options_file` is whatever `Embedder.load` takes.
+    `stateful` continues the batch before, row by row, as AllenNLP does. GPU -1 is the CPU.
     """
 
     def __init__(

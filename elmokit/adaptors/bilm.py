@@ -21,11 +21,9 @@ Ids = NDArray[np.int64]
 
 
 class Batcher:
-    """Spells sentences as ids of characters.
+    """Spells sentences as ids of so many characters a word, its marks among them.
 
-    Args:
-        lm_vocab_file: Changes nothing: a word is spelt the same in it or not.
-        max_token_length: Characters of a word, its marks among them.
+    The vocabulary changes nothing: a word is spelt the same in it or not.
     """
 
     def __init__(

@@ -16,11 +16,8 @@ class Embedder:
     """What ELMoForManyLangs's class was.
 
     Every sentence starts from zeros. There it does in the first batch alone: later ones continue
-    it, in an order drawn by chance.
-
-    Args:
-        model_dir: The folder of a model: one of theirs, or any other.
-        batch_size: Changes nothing.
+    it, in an order drawn by chance. The model may be one of theirs, or any other; `batch_size`
+    changes nothing.
     """
 
     def __init__(self, model_dir: Location, batch_size: int = 64) -> None:

@@ -326,12 +326,9 @@ WEIGHTS = "sample_weight"
 class ElmoTextModel:
     """`fit`, `predict` and `evaluate` of a Keras model, for plain lists of texts and of numbers.
 
-    Whatever else there is to do with the model, do with `text_model.model`.
-
-    Args:
-        model: A Keras model that begins with arrays of texts, and has an `ElmoLayer`. If it has
-            several inputs, give them as it wants them, in a dict or a tuple: those that are lists
-            of texts or of numbers are turned into arrays.
+    The model begins with arrays of texts, and has an `ElmoLayer`. If it has several inputs, give
+    them as it wants them, in a dict or a tuple: those that are lists of texts or of numbers are
+    turned into arrays. Whatever else there is to do with it, do with `text_model.model`.
     """
 
     def __init__(self, model: Any) -> None:
@@ -398,10 +395,7 @@ class ElmoTextModel:
 def load(path: str | Path, model: Spec = None) -> Any:
     """Load a Keras model with an `ElmoLayer` in it from a `.keras` file.
 
-    Args:
-        path: The file.
-        model: Where the model of ELMo is now, if it is no longer where it was. It must be the
-            same model.
+    `model` says where the model of ELMo is now, if it is no longer where it was.
     """
     token = _model_elsewhere.set(model)
     try:

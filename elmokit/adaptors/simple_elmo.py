@@ -65,9 +65,8 @@ class ElmoModel:
 
         With a `session`, whatever it is, the call continues the one before.
         """
-        found = self._read(texts, warmup, layers, session)
+        found, shape = self._read(texts, warmup, layers, session)
         longest = max((array.shape[-2] for array in found), default=0)
-        shape = (self.n_layers,) if layers == "all" else ()
         vectors = np.zeros((len(found), *shape, longest, self.vector_size))
         for row, array in zip(vectors, found, strict=True):
             row[..., : array.shape[-2], :] = array
@@ -81,8 +80,7 @@ class ElmoModel:
         session: object = None,
     ) -> Arrays:
         """The mean over each sentence's words, of length 1: (sentences, [layers,] size)."""
-        found = self._read(texts, warmup, layers, session)
-        shape = (self.n_layers,) if layers == "all" else ()
+        found, shape = self._read(texts, warmup, layers, session)
         averages = np.zeros((len(found), *shape, self.vector_size))
         for row, array in zip(averages, found, strict=True):
             if array.shape[-2]:
@@ -131,7 +129,8 @@ class ElmoModel:
 
     def _read(
         self, texts: Sequence[Sentence], warmup: bool, layers: Layer, session: object
-    ) -> list[Vectors]:
+    ) -> tuple[list[Vectors], tuple[int, ...]]:
+        """Arrays (…, words, size), and what their shape begins with."""
         if layers not in ("average", "top", "all"):
             raise InputError(f"layers is {short(layers)}; use 'average', 'top' or 'all'")
         texts = check_sentences(texts)
@@ -141,7 +140,8 @@ class ElmoModel:
         if warmup:
             self.warmup(session, texts)
         batches = (texts[start : start + size] for start in range(0, len(texts), size))
-        return [array for batch in batches for array in embedder.embed(batch, layers)]
+        found = [array for batch in batches for array in embedder.embed(batch, layers)]
+        return found, (self.n_layers,) if layers == "all" else ()
 
     def _loaded(self) -> Embedder:
         if self._embedder is None:

@@ -228,7 +228,6 @@ class TextReader:
                 self._bytes -= bytes_of(*self._cache.popitem(last=False))
 
     def _read(self, texts: Sequence[str]) -> Iterator[Vectors]:
-        """Read texts without the cache."""
         split = [self.sentences(text) for text in texts]
         config = self.embedder.config
         nothing = np.zeros((config.layer_count, 0, config.vector_size), np.float32)

@@ -37,15 +37,8 @@ UNUSUAL = "unusual: "
 class Tally:
     """Counts what is done of an input, and tells an observer.
 
-    Args:
-        totals: What was counted before.
-        position: Bytes of the input that were done before.
-        observer: Told how far the work is.
-        cache: That of token vectors, where its hits are told of.
-
-    Attributes:
-        totals: What is counted so far.
-        part: The one that is computed now, if it is computed here.
+    It begins with what was counted before, and with the bytes of the input that were done then. The
+    hits of a cache of token vectors are told of, if one is given.
     """
 
     def __init__(
@@ -61,7 +54,7 @@ class Tally:
         self.started = time.perf_counter()
         self._observer = observer
         self._cache = cache
-        self.part: Part | None = None
+        self.part: Part | None = None  # that is computed now, and here
         self._in_part: Counter[str] = Counter()
 
     def end_batch(self, sentences: int, words: int) -> None:
@@ -170,15 +163,10 @@ class Computer:
     In state `carry` every sentence is computed, in the embedder's batches: sentence i of all calls
     continues sentence i - `batch_size`, however many a call has.
 
-    Args:
-        embedder: The model.
-        layers, pool: Those of `LayerChoice`; a mix is moved to the model's device.
-        dtype: "float32", or "float16" as the last step.
-        longest: Sentences of more words are read in pieces, with the same result. A mix with layer
-            norm, or one that adds the directions, needs them whole.
-
-    Attributes:
-        progress: Told how many sentences and words each batch has that is done.
+    `layers` and `pool` are those of `LayerChoice`; a mix is moved to the model's device. Sentences
+    of more words than `longest` are read in pieces, with the same result. A mix with layer norm, or
+    one that adds the directions, needs them whole. `progress` is told how many sentences and words
+    each batch has that is done.
     """
 
     def __init__(

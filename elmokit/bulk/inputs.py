@@ -111,14 +111,9 @@ class Record(NamedTuple):
 
 
 class Input:
-    """Records of some files or of a stream; `open_input` makes it.
+    """Records of some files or of a stream, which has no `files`; `open_input` makes it.
 
-    Attributes:
-        settings: How they are read.
-        streamed: Whether it is a stream.
-        files: The files in their order; none for a stream.
-        position: Bytes read so far, on disk.
-        size: Bytes in all; None for a stream.
+    `position` is that of the bytes read so far, on disk, of `size` in all: None for a stream.
     """
 
     def __init__(
@@ -223,11 +218,9 @@ def open_input(names: Sequence[str], settings: TextSettings) -> Input:
     A file that is missing, empty or damaged at its beginning, and a table without the columns that
     are asked for, are noticed here, before the first record of any.
 
-    Args:
-        names: Files, globs (`**` too) and folders; or "-" for standard input, or one pipe. A stream
-            is of the format that `settings` name; without one it is text, or JSON lines where they
-            name a column. No file is read twice.
-        settings: How to read them.
+    Names are files, globs (`**` too) and folders; or "-" for standard input, or one pipe. A stream
+    is of the format that `settings` name; without one it is text, or JSON lines where they name a
+    column. No file is read twice.
     """
     for name in OF_EXAMPLES:
         if getattr(settings, name) != getattr(TextSettings, name):

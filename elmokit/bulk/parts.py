@@ -131,11 +131,7 @@ class PartStore:
     """Stored parts, a folder each: sentences, and arrays joined along their words, or stacked.
 
     Whenever a process is killed, the parts that are there are complete: the same run resumes
-    behind them.
-
-    Args:
-        folder: Where they are.
-        pooled: Whether the arrays have no axis of words.
+    behind them. Those of `pooled` sentences have no axis of words.
     """
 
     def __init__(self, folder: Path, *, pooled: bool) -> None:

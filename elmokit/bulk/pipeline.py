@@ -92,13 +92,8 @@ def check_unchanged(source: Input, before: object, run: RunFolder) -> None:
 class EmbeddingJob:
     """An output and all that it depends on, whatever computes it.
 
-    `engine` says what computes, and what of it the vectors depend on.
-
-    Attributes:
-        settings: Those given, with what the output will remember.
-        identity: What the vectors depend on; a run is resumed only with the same.
-        folder: Where the work is until the output is complete.
-        parts: What is done of it.
+    `engine` says what computes, and what of it the vectors depend on. A run is resumed only with
+    the same `identity`. The settings have what the output will remember.
     """
 
     def __init__(

@@ -117,9 +117,7 @@ def set_threads(
 def threads_option(*, pass_on: bool = False, more: str = "") -> Option[Any]:
     """The option that says how many threads compute; it is set before the command begins.
 
-    Args:
-        pass_on: Whether the command takes the number, too.
-        more: What else its help says.
+    The command takes the number, too, if it is to `pass_on`.
     """
     return number(
         "--threads",

@@ -355,12 +355,8 @@ def read_weights(
 ) -> dict[str, Tensor]:
     """Read weights.hdf5 into the state_dict of a model of this config, float32.
 
-    Args:
-        path: The weight file. Datasets that the config has no place for are passed over.
-        config: Its options; see `read_model` for a word-input model or one with a softmax.
-        embedding_path: A second file that holds a word-input model's table of word vectors.
-        softmax: Whether the softmax is read too.
-        softmax_path: Another file that has it.
+    Datasets that the config has no place for are passed over. A word-input model's table of word
+    vectors, and the softmax, may be in files of their own.
     """
     files: dict[PathLike, dict[Dataset, Shape | None]] = {path: {}}
     for part, shape in parts(config).items():

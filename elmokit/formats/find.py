@@ -222,7 +222,10 @@ def find_in(files: ModelFiles, softmax: bool, checkpoint: str | None = None) -> 
     weights, softmax_file = ([], None) if named else hdf5_files(files)
     options = files.matching("*options*.json")
     words = files.matching("*vocab*.txt", "*vocab*.txt.gz")
-    checkpoint = checkpoint or checkpoint_in(files)
+    if checkpoint is None:  # the newest, or the one that the file `checkpoint` chooses
+        chosen = [files.get(name) for name in files.matching("checkpoint")]
+        told = "".join(path.read_bytes()[:4096].decode(errors="replace") for path in chosen)
+        checkpoint = newest_checkpoint(files.names, told)
     if len(options) > 1 or len(weights) > 1 or not (weights or checkpoint):
         raise nothing_found(files, options, weights)
     if weights and not options:
@@ -249,14 +252,6 @@ def hdf5_files(files: ModelFiles) -> tuple[list[str], Path | None]:
     softmax = [name for name in names if held[name] == "softmax"]
     weights = [name for name in names if held[name] == "weights"]
     return weights, files.get(softmax[0]) if len(softmax) == 1 else None
-
-
-def checkpoint_in(files: ModelFiles) -> str | None:
-    """The name of the newest checkpoint, or of the one that the file `checkpoint` chooses."""
-    chosen = ""
-    if "checkpoint" in files.names:
-        chosen = files.get("checkpoint").read_bytes()[:4096].decode(errors="replace")
-    return newest_checkpoint(files.names, chosen)
 
 
 def unpacked(files: ModelFiles, checkpoint: str | None) -> Path:

@@ -191,13 +191,14 @@ def write_model(
 ) -> None:
     """Write a model folder; it appears complete or not at all.
 
-    Args:
-        folder: Its name. A folder that holds files is replaced only with `force`.
-        saved: What to write.
-        half: Store the weights as float16, in half the space, with three digits of each.
-        force: Replace what the folder holds.
+    A folder that holds files is replaced only with `force`. `half` stores the weights as float16,
+    in half the space, with three digits of each.
     """
-    _check_saved(saved)
+    if wrong := state_dict_misfit(saved.weights, saved.config):
+        raise InputError(f"the weights do not fit the config: {wrong}")
+    if wrong := vocabulary_misfit(saved.vocabulary, saved.config):
+        raise InputError(wrong)
+    made_with = (saved.tokenizer_versions or versions()) if saved.tokenizer == "kiwi" else {}
     dtype = torch.float16 if half else torch.float32
     weights = {name: _stored(name, value, dtype) for name, value in saved.weights.items()}
     with write_folder_atomically(folder, force=force) as temporary:
@@ -216,19 +217,13 @@ def write_model(
             "version": VERSION,
             "model": saved.config.to_dict(),
             "tokenizer": saved.tokenizer,
-            **_versions_of(saved),
+            **({"tokenizer_versions": dict(made_with)} if made_with else {}),
             "weights": {
                 "sha256": sha256_of(temporary / WEIGHTS),
                 "dtype": str(dtype).removeprefix("torch."),
             },
         }
         write_object(contents, temporary / CONFIG)
-
-
-def _versions_of(saved: SavedModel) -> dict[str, Any]:
-    """The versions that a model was made with, or those of now, if its tokenizer has any."""
-    found = saved.tokenizer_versions or versions()
-    return {"tokenizer_versions": dict(found)} if saved.tokenizer == "kiwi" and found else {}
 
 
 def model_card(saved: SavedModel, example: Sequence[str] = ("The", "river", "bank")) -> str:
@@ -292,16 +287,6 @@ def parameter_count(weights: Mapping[str, Tensor]) -> int:
         value[1:].numel() if name in padded and not value[0].any() else value.numel()
         for name, value in weights.items()
     )
-
-
-def _check_saved(saved: SavedModel) -> None:
-    """Raise, before anything is written, for what could not be read back."""
-    wrong = state_dict_misfit(saved.weights, saved.config)
-    if wrong:
-        raise InputError(f"the weights do not fit the config: {wrong}")
-    wrong = vocabulary_misfit(saved.vocabulary, saved.config)
-    if wrong:
-        raise InputError(wrong)
 
 
 def _stored(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:

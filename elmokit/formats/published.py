@@ -31,17 +31,12 @@ class PublishedModel:
     """A model on AllenNLP's server: an options file and a weights file, some with a softmax."""
 
     name: str
-    architecture: str
-    """As in its URLs: LSTM layers x cells, token size, filters, highways."""
-    millions: float
-    """Parameters in millions, as its authors count them."""
+    architecture: str  # as in its URLs: LSTM layers x cells, token size, filters, highways
+    millions: float  # of parameters, as its authors count them
     description: str
-    sha256: str | None = None
-    """Of its weights, where it is known."""
-    softmax_words: int = 0
-    """Rows of the softmax that is published beside the weights; 0 where there is none."""
-    vocabulary: str = ""
-    """The file of the softmax's words, in the folder of the model."""
+    sha256: str | None = None  # of its weights, where it is known
+    softmax_words: int = 0  # of the softmax that is published beside the weights; 0 without one
+    vocabulary: str = ""  # the file of the softmax's words, in the folder of the model
 
     def urls(self, ending: str) -> tuple[str, ...]:
         """URLs of the file that ends in "options.json" or "weights.hdf5", in the order to try."""

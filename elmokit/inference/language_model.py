@@ -59,11 +59,7 @@ class Direction:
     """One half of a biLM that has a softmax, and the words it predicts.
 
     Forward it reads `<S> w1 … wn` and predicts `w1 … wn </S>`, backward it reads `</S> wn … w1` and
-    predicts `wn … w1 <S>`: it never reads the marker that it predicts last.
-
-    Attributes:
-        opening: The marker that it reads first.
-        closing: The marker that it predicts last.
+    predicts `wn … w1 <S>`: it never reads the marker that it predicts last, the `closing` one.
     """
 
     def __init__(

@@ -144,8 +144,7 @@ class LayerChoice:
 class CollectedVectors:
     """Collects the vectors of every word: an array (…, words, size) for each sentence.
 
-    Args:
-        lengths: Words of each sentence, without markers.
+    The lengths of sentences are without markers.
     """
 
     def __init__(self, lengths: Sequence[int]) -> None:
@@ -175,11 +174,8 @@ class CollectedVectors:
 class PooledWords:
     """Collects the mean or the largest values over words: an array (…, size) for each sentence.
 
-    It is computed where the layers are. A sentence without words gives zeros.
-
-    Args:
-        lengths: Words of each sentence, without markers.
-        pool: "mean" or "max".
+    It is computed where the layers are. A sentence without words gives zeros. The lengths of
+    sentences are without markers.
     """
 
     def __init__(self, lengths: Sequence[int], pool: Literal["mean", "max"]) -> None:

@@ -159,11 +159,7 @@ class Gap(NamedTuple):
 
 
 class Fit:
-    """How well every word of a vocabulary fits one place; arrays are (words,).
-
-    Attributes:
-        scores: Of every word; minus infinity for what is not a word.
-    """
+    """How well every word of a vocabulary fits one place; arrays are (words,)."""
 
     def __init__(
         self,
@@ -175,7 +171,7 @@ class Fit:
         directions = [part for part in (forward, backward) if part is not None]
         prior = log_prior(vocabulary) if len(directions) == 2 else None
         scores = np.sum(directions, axis=0) - (0.0 if prior is None else prior)
-        self.scores = without(scores, vocabulary, NOT_OFFERED)
+        self.scores = without(scores, vocabulary, NOT_OFFERED)  # -inf for what is not a word
         # One direction's are log probabilities already.
         self._log_sum = float(np.logaddexp.reduce(self.scores)) if len(directions) == 2 else 0.0
         self._parts = (forward, backward, prior)
@@ -235,14 +231,10 @@ def draw(
 def find_place(
     text: str, tokenizer: Tokenizer, *, previous: bool = False, missing: bool = False
 ) -> Gap:
-    """Where a raw sentence lacks a word: at its gap, or else after it.
+    """Where a raw sentence lacks a word: at its gap, or else after it; before it if `previous`.
 
-    Args:
-        text: The sentence. A gap that begins or ends it is a word of a sentence whose rest is
-            not known: only the words on its other side are.
-        tokenizer: What splits it.
-        previous: There is no gap; the word before the sentence is wanted.
-        missing: The sentence is complete but for its gap, also where the gap begins or ends it.
+    A gap that begins or ends it is a word of a sentence whose rest is not known: only the words on
+    its other side are. Unless it is `missing`: then the sentence is complete but for its gap.
     """
     check_text(text)
     if missing or GAP in text:

@@ -99,15 +99,10 @@ class WordCache:
     When it is full it starts again: in running text the frequent words are back at once, and that
     costs less than keeping account of every use.
 
-    Args:
-        encode: Gives token vectors (words, size) of distinct words.
-        capacity: The most words stored.
-        version: Changes when token vectors that were computed before are not valid any more.
-        note: Told of words that have to be encoded, and of all that are looked up with them.
-
-    Attributes:
-        hits: Words that were there when looked up, each distinct word of a call counted once.
-        misses: Words that had to be encoded.
+    `encode` gives token vectors (words, size) of distinct words; `version` changes when those that
+    were computed before are not valid any more. `note` is told of words that have to be encoded,
+    and of all that are looked up with them. For hits and misses each distinct word of a call counts
+    once.
     """
 
     def __init__(

@@ -46,9 +46,6 @@ class Archive:
 
     Names of an archive are never used as paths. What is unpacked stays in the cache, in a folder
     that belongs to this archive as it is now.
-
-    Attributes:
-        names: The names of its files, without those of folders.
     """
 
     def __init__(self, path: Path) -> None:

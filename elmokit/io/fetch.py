@@ -84,10 +84,8 @@ def cache_folder() -> Path:
 class _Entry:
     """A URL, and the files that the cache has for it.
 
-    Attributes:
-        part: What has come so far.
-        version: The ETag or date of the file that the part belongs to.
-        record: The size and the SHA-256 of what was fetched.
+    What has come so far is in `part`, of the file with the ETag or date in `version`; `record` has
+    the size and the SHA-256 of what was fetched.
     """
 
     def __init__(self, url: str) -> None:

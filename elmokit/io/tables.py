@@ -125,15 +125,11 @@ def table_rows(
     *,
     labelled: bool = False,
 ) -> Iterator[TableRow]:
-    """The rows of a table.
+    """The rows of a table, of which `settings` say whether it has a header, and what of bad rows.
 
-    Args:
-        lines: The lines of the file.
-        format: What it is. In TSV a tab ends a field and a line break a row, always: quotation
-            marks are part of the text.
-        settings: Whether there is a header, without which columns have numbers (JSON lines name
-            theirs), and what to do about bad rows.
-        labelled: A blank line between rows is an error; it is passed over otherwise.
+    Without a header columns have numbers; JSON lines name theirs. In TSV a tab ends a field and a
+    line break a row, always: quotation marks are part of the text. A blank line between rows is
+    passed over; between `labelled` ones it is an error.
     """
     settings = settings or TextSettings()
     fields = _csv_fields(lines) if format == "csv" else _line_fields(lines, format)

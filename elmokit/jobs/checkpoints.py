@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -65,11 +67,7 @@ class Checkpoints:
     Each is a folder `step-000001200` with its tensors, its record, and a mark if it is the best;
     a second save of a step is `step-000001200-2`. It appears complete, mark included; only then
     are older ones removed, each by a rename first, so whenever the process is killed, each folder
-    that has a name is complete.
-
-    Args:
-        folder: Where the checkpoints are; it is made when the first is saved.
-        keep: How many of the last to store; the best is stored besides.
+    that has a name is complete. The last few are kept, and the best besides.
     """
 
     def __init__(self, folder: str | Path, keep: int = 2) -> None:
@@ -98,9 +96,7 @@ class Checkpoints:
     def save(self, checkpoint: Checkpoint, best: bool = False) -> None:
         """Write a checkpoint, then remove those that are neither the best nor among the last.
 
-        Args:
-            checkpoint: What to write.
-            best: Whether this is the best so far, to be stored until there is a better one.
+        The `best` so far is stored until there is a better one.
         """
         values = as_json(checkpoint.values)
         record = {"format": FORMAT, "version": VERSION, "step": checkpoint.step, "values": values}
@@ -240,6 +236,12 @@ def fingerprint(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(as_json(settings), sort_keys=True).encode()).hexdigest()
 
 
+def seed_by(*numbers: int) -> None:
+    """Seed torch's generator by some numbers, whatever was drawn before."""
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
+    torch.manual_seed(int(state[0] // 2))
+
+
 def optimiser_tensors(optimiser: Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """What the optimiser remembers, by the names of the weights: `forward_lstm.….bias.sum`."""
     names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
@@ -274,10 +276,7 @@ def newest_of_run(
 ) -> Checkpoint:
     """The newest checkpoint of a folder that has some, if it is of the same run.
 
-    Args:
-        checkpoints: Those of the folder.
-        identity: What the run must have in common with its checkpoint, its "settings" for one.
-        may_differ: Settings that need not be equal, see `check_same`.
+    Their identities, "settings" among them, must be the same; for what may differ see `check_same`.
     """
     checkpoint = checkpoints.newest()
     assert checkpoint is not None  # there was one when the folder was looked at

@@ -30,9 +30,7 @@ TENSORBOARD = "tensorboard"
 class MetricsLog:
     """The measurements of one run, appended to `metrics.jsonl` in its folder.
 
-    Args:
-        folder: The folder of the run; it is made when the first line is written.
-        tensorboard: Whether to write the same for TensorBoard, into a folder beside.
+    The folder is made when the first line is written, and one for TensorBoard in it, if wanted.
     """
 
     def __init__(self, folder: str | Path, tensorboard: bool = False) -> None:
@@ -55,10 +53,7 @@ class MetricsLog:
     def write(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
         """Append one line, which is in the file when this returns.
 
-        Args:
-            step: The step that was measured.
-            kind: "train" or "validation".
-            values: Numbers by name. What is no number, NaN or infinity, is written as null.
+        Its kind is "train" or "validation". NaN and infinity are written as null.
         """
         numbers = {name: _plain(value) for name, value in values.items()}
         line = json.dumps({"step": step, "kind": kind} | numbers, allow_nan=False) + "\n"
@@ -137,13 +132,7 @@ class Curve(NamedTuple):
 
 
 def draw_curves(metrics: Metrics, path: str | Path, title: str = "") -> None:
-    """Draw the metrics of a run into a PNG or SVG file.
-
-    Args:
-        metrics: The lines of `metrics.jsonl`, see `read_metrics`.
-        path: The file to write; its suffix decides the format.
-        title: What to write above.
-    """
+    """Draw the metrics of a run, as `read_metrics` gives them, into a PNG or SVG file."""
     write_figure(_figure(metrics, title), path)
 
 
@@ -158,7 +147,9 @@ def _figure(metrics: Metrics, title: str) -> Figure:
     for axes, (name, curves) in zip(rows[:, 0], panels.items(), strict=True):
         DRAWN[name](axes, curves)
         _tidy(axes)
-    _label_x(rows[-1, 0], _horizontal(metrics))
+    ticker = import_extra("matplotlib.ticker", "plots")
+    rows[-1, 0].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+    rows[-1, 0].set_xlabel("words seen" if _horizontal(metrics) == "words" else "steps")
     if title:
         figure.suptitle(title, fontsize=12, fontweight="bold")
     return figure
@@ -264,10 +255,3 @@ def _tidy(axes: Axes) -> None:
     axes.set_axisbelow(True)
     axes.margins(x=0.02)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _label_x(axes: Axes, horizontal: str) -> None:
-    from matplotlib.ticker import EngFormatter
-
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_xlabel("words seen" if horizontal == "words" else "steps")

@@ -41,15 +41,9 @@ MISSING = object()
 class RunFolder:
     """The folder of a long job, which one process has at a time.
 
-    It is what is made, or it is beside that, `news.h5.parts`, and goes once the output is complete.
-
-    Args:
-        folder: Its name.
-        output: What is made, where that is not the folder itself.
-        to_resume: What the user is told to do after an interruption.
-
-    Attributes:
-        is_published: Whether the output is complete.
+    It is what is made, or it is beside that, the `output`, as `news.h5.parts` is: then it goes once
+    the output is complete, and so `is_published`. `to_resume` is what the user is told to do after
+    an interruption.
     """
 
     def __init__(
@@ -77,9 +71,8 @@ class RunFolder:
         What killed processes were writing or removing is removed, of the output too. Where the
         block is interrupted, or the disk is full, the error says how to resume.
 
-        Args:
-            wait: For another process that has it, which is an error else. The lock is beside the
-                output then, where it stays: those who wait for it need it when the folder goes.
+        Another process that has it is an error, unless this one is to `wait`. The lock is beside
+        the output then, where it stays: those who wait for it need it when the folder goes.
         """
         is_new = not os.path.exists(self.folder)
         try:
@@ -102,10 +95,8 @@ class RunFolder:
     def begin(self, identity: Mapping[str, Any], *, resume: bool, force: bool) -> bool:
         """Prepare a folder that is claimed; give whether it holds work to resume.
 
-        Args:
-            identity: What the result depends on. Only a run of the same is resumed.
-            resume: Resume what is there; without this it is an error.
-            force: Begin again, and let the output replace whatever has its name then.
+        Only a run of the same `identity`, what the result depends on, is resumed. With `force` it
+        begins again, and the output replaces whatever has its name then.
         """
         with disk_errors(self.folder, "made"):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -238,13 +229,8 @@ def check_same(
 ) -> None:
     """Raise where a run is not the one that is to be resumed, and name one difference.
 
-    Args:
-        before: What the run depended on, and maybe more.
-        now: What it depends on here.
-        place: Where the run is.
-        advice: What to do.
-        may_differ: Dotted names of what may: "settings.logging" stands for all that is in it.
-        error: What to raise.
+    `before` has what the run depended on, and maybe more, `now` what it depends on here. Of dotted
+    names that `may_differ`, "settings.logging" stands for all that is in it.
     """
     now = as_json(now)
     found = difference({name: before[name] for name in now if name in before}, now, may_differ)

@@ -53,9 +53,7 @@ def is_exact(weight: Tensor, precision: Precision) -> bool:
 class LockStep:
     """The stacks of both directions, laid out to read one sentence.
 
-    Args:
-        stacks: The forward stack and the backward one.
-        version: Of their weights, which are copied here in another order.
+    Their weights, of some version, are copied in another order.
     """
 
     def __init__(self, stacks: Sequence[LSTMStack], version: object) -> None:

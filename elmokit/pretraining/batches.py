@@ -121,12 +121,10 @@ class WordReader:
 class BatchReader(ABC):
     """Makes the batches of one process, whose part of the rows is the n-th of so many: `part`.
 
-    Attributes:
-        parts: The rows of this process, in as many parts as its batches have.
-        batches_per_epoch: How many batches hold the complete text once.
+    `parts` has the rows of this process, in as many parts as its batches have.
     """
 
-    batches_per_epoch: float
+    batches_per_epoch: float  # that hold the complete text once
 
     def __init__(
         self, words: WordReader, config: PretrainConfig, part: tuple[int, int] = (0, 1)
@@ -203,7 +201,10 @@ class StreamReader(BatchReader):
         for epoch in count():
             blocks = self.share(direction, row, epoch)
             self._epochs[direction, row] = epoch
-            self._drop_orders()
+            # Rows come to their next epoch in different batches: an order is needed until the
+            # slowest row has left it. All are forgotten then, or memory would grow with each.
+            slowest = min(self._epochs.values())
+            self._orders = {at: order for at, order in self._orders.items() if at[1] >= slowest}
             ends = lengths_of(blocks).cumsum()
             first = int(np.searchsorted(ends, skipped, side="right"))
             skipped -= int(ends[first - 1]) if first else 0
@@ -211,15 +212,6 @@ class StreamReader(BatchReader):
                 text = np.asarray(self.corpus.tokens[start : end + 1])
                 yield (text if direction == FORWARD else text[::-1])[skipped:]
                 skipped = 0
-
-    def _drop_orders(self) -> None:
-        """Forget the epochs that all rows are through with, or memory grows with each epoch.
-
-        Rows come to their next epoch in different batches: an order is needed until the slowest
-        row has left it.
-        """
-        slowest = min(self._epochs.values())
-        self._orders = {key: order for key, order in self._orders.items() if key[1] >= slowest}
 
     def batches(self, start: int) -> Iterator[list[Batch]]:
         """Batches from number `start` on, without end, each in this process's parts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -186,10 +186,6 @@ class PretrainConfig(Settings):
     def from_dict(cls, values: Mapping[str, Any]) -> PretrainConfig:
         """From the tables of a TOML file; unknown keys are named."""
         return make(cls, values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return asdict(self)
 
     def model_config(self, words: int) -> ModelConfig:
         """The shape of the model for a vocabulary of so many words."""

@@ -31,6 +31,7 @@ from elmokit.jobs.checkpoints import (
     Checkpoints,
     fingerprint,
     interrupted,
+    named,
     newest_of_run,
 )
 from elmokit.jobs.metrics import METRICS, TENSORBOARD, draw_curves, read_metrics
@@ -48,7 +49,7 @@ from elmokit.pretraining.config import (
 )
 from elmokit.pretraining.corpus import build_vocabulary, check_falling, prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
-from elmokit.pretraining.trainer import Group, HeldOut, Trainer, join_group
+from elmokit.pretraining.trainer import AVERAGE, MODEL, Group, HeldOut, Trainer, join_group
 from elmokit.static.files import read_word_vectors
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
@@ -346,7 +347,7 @@ def finish(trainer: Trainer, vocabulary: Vocabulary, example: Sequence[str]) -> 
     """
     progress, folder, perplexity = trainer.progress, trainer.folder, None
     checkpoint = best_or_newest(trainer.checkpoints)
-    weights = trainer.final_weights(checkpoint)
+    weights = named(checkpoint, MODEL if trainer.average is None else AVERAGE)
     bilm = BiLM.from_weights(trainer.bilm.config, weights).to(trainer.group.device)
     if trainer.held_out is not None:
         # Measured by another process, if this one has resumed the run behind its best step.

@@ -13,7 +13,6 @@ from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -31,6 +30,7 @@ from elmokit.jobs.checkpoints import (
     optimiser_tensors,
     prefixed,
     restore_optimiser,
+    seed_by,
 )
 from elmokit.jobs.metrics import MetricsLog
 from elmokit.jobs.progress import Observer
@@ -208,9 +208,6 @@ class Trainer:
     """Trains one model, in place and on the group's device, on one process's rows.
 
     A checkpoint records the `identity` too, and a resumed run must agree with it.
-
-    Attributes:
-        measured: Held-out perplexities of this process, by step.
     """
 
     def __init__(
@@ -244,7 +241,7 @@ class Trainer:
         )
         self.objective: nn.Module = Objective(bilm, self.training)
         self.optimiser = make_optimiser(bilm, self.training)
-        self.measured: dict[int, Perplexity] = {}
+        self.measured: dict[int, Perplexity] = {}  # by this process, by step
         self.average = AveragedWeights(bilm, self.training.ema) if self.training.ema else None
         self.progress = TrainingProgress()
         self.states = [self.zero_state(len(part)) for part in reader.parts]
@@ -300,7 +297,8 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         sums = torch.zeros(2, dtype=torch.float64)
         for part, micro_batch in enumerate(batch):
-            self.seed(part)
+            # Masks of dropout are drawn by step and part of the rows, whatever was drawn before.
+            seed_by(self.training.seed, number, self.group.rank * self.training.accumulate + part)
             last = part == len(batch) - 1
             with nullcontext() if last else self.no_sync():
                 sums += self.backward(part, micro_batch)
@@ -338,12 +336,6 @@ class Trainer:
             f"the loss is not a number at step {self.progress.step + 1:,}; {kept}; "
             "train with a lower training.learning_rate or training.clip"
         )
-
-    def seed(self, part: int) -> None:
-        """Draw the masks of dropout by step and part of the rows, whatever was drawn before."""
-        micro_batch = self.group.rank * self.training.accumulate + part
-        numbers = np.random.SeedSequence([self.training.seed, self.progress.step, micro_batch])
-        torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0] // 2))
 
     def no_sync(self) -> Any:
         """Keep gradients to this process until the last part is added."""
@@ -484,10 +476,6 @@ class Trainer:
     def zero_state(self, rows: int) -> BiLMState:
         """Both directions before the first step."""
         return self.bilm.state_of_rows(None, rows, next(self.bilm.parameters()).detach())
-
-    def final_weights(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
-        """The weights of a checkpoint that the user gets."""
-        return named(checkpoint, MODEL if self.average is None else AVERAGE)
 
     def joined_sums(self) -> Sums:
         """The losses of all processes since the last line of metrics."""

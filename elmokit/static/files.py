@@ -65,12 +65,9 @@ def read_word_vectors(
 ) -> WordVectors:
     """Read words and their (words, size) vectors; a word that comes twice has its first vector.
 
-    Args:
-        path: A text file with or without word2vec's first line, word2vec's or fastText's binary
-            file, each plain or compressed, or our own.
-        wanted: Store these words only, in single precision. Letters must match in case. Of text and
-            word2vec's binary file, others take no memory: their numbers are not looked at.
-        progress: Called with the bytes of the file that are read so far, and with all its bytes.
+    The file is text with or without word2vec's first line, word2vec's or fastText's binary file,
+    each plain or compressed, or our own. Words that are `wanted` are all that is stored, in single
+    precision; of text and word2vec's binary file, others take no memory.
     """
     path = Path(path)
     kind = kind_of(path)
@@ -91,13 +88,10 @@ def save_word_vectors(
     vectors: ArrayLike,
     description: Mapping[str, str] | None = None,
 ) -> None:
-    """Write words and their (words, size) vectors, complete or not at all.
+    """Write different words and their finite (words, size) vectors, complete or not at all.
 
-    Args:
-        path: .txt or .vec is word2vec's text, .bin its binary file, .safetensors ours.
-        words: Different words.
-        vectors: A finite vector for each; exact to the bit, but in half precision in our own file.
-        description: What our own format stores with them.
+    .txt or .vec is word2vec's text, .bin its binary file, both exact to the bit; .safetensors is
+    ours, in half precision, which stores the `description` too.
     """
     kind = format_of(path)
     array = np.asarray(vectors, dtype=np.float32)
@@ -314,7 +308,6 @@ def import_gensim() -> Any:
 
 
 def _read_fasttext(path: Path) -> WordVectors:
-    """Read fastText's `.bin` file, plain or compressed."""
     fasttext = import_gensim()
     with _decompressed(path) as plain:
         try:

@@ -86,14 +86,9 @@ def train_vectors(
     tokenizer: str = "default",
     observer: Observer | None = None,
 ) -> Trained:
-    """Train static vectors on sentences of words.
+    """Train static vectors on sentences of words, which `tokenizer` has split.
 
-    Args:
-        sentences: Can be read several times, as a list can: once for the vocabulary, and once in
-            each epoch.
-        settings: How.
-        tokenizer: What has split the text, for `encode` and `tokenize` of the vectors.
-        observer: Told the words that are counted, and then those that are trained on.
+    They are read several times: once for the vocabulary, and once in each epoch.
     """
     kind = "FastText" if settings.method == "fasttext" else "Word2Vec"
     model = getattr(import_gensim(), kind)(**settings.for_gensim())
@@ -172,15 +167,9 @@ def train_from_files(
 ) -> Trained:
     """Train static vectors on text files, and write them, complete or not at all.
 
-    Args:
-        patterns: Files, globs and folders; see `elmokit.io.text_files.find_files`.
-        output: .safetensors is ours, .txt or .vec word2vec's text, .bin word2vec's binary file; of
-            "fasttext" .bin is fastText's own, and the only one that stores subwords.
-        settings: How to train.
-        text: How they are read; None for raw text.
-        lowercase: Whether the text is read in lower case.
-        force: Replace a file that is there.
-        observer: Told how far it is: splitting, counting, training.
+    `patterns` are those of `find_files`; without `text`, which says how files are read, they are
+    raw. The output is as of `save_word_vectors`, but of "fasttext" .bin is fastText's own, the only
+    one that stores subwords. One that is there is replaced only by `force`.
     """
     text = text or TextSettings(split=True)
     output = Path(output)

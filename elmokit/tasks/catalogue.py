@@ -28,12 +28,11 @@ class NamedTask(NamedTuple):
     presets: Mapping[Preset, Tables]
 
 
-def _read_catalogue() -> dict[str, NamedTask]:
-    text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
-    return {name: NamedTask(task.pop("kind"), task) for name, task in tomllib.loads(text).items()}
-
-
-CATALOGUE = _read_catalogue()
+_FILE = Path(__file__).with_name("catalogue.toml")
+CATALOGUE = {
+    name: NamedTask(task.pop("kind"), task)
+    for name, task in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+}
 """The tasks by name."""
 
 

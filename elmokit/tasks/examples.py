@@ -250,7 +250,6 @@ class Labels:
         return {name: number for number, name in enumerate(self.names)}
 
     def _advice(self, name: str) -> str:
-        """What to do about a label that is unknown."""
         if len(name) > LONGEST_SHOWN:
             return "is it the text? --label-column names the label's column"
         near = next((each for each in self.names if each.casefold() == name.casefold()), None)

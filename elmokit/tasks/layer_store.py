@@ -53,16 +53,10 @@ class LayerStore:
     appended first, then the sentences that they are of, so that a kill loses no more than what was
     being written.
 
-    Args:
-        embedder: The model. What it gives must depend on the sentence alone, which it does not in
-            state `carry`.
-        layers: "mix" for all, "top", or the number of one.
-        memory_bytes: The most that layers take in memory. The sentences themselves come on top.
-        folder: Where to store them for other runs of the same model and layers, see `folder_name`.
-
-    Attributes:
-        numbers: The layers that are stored.
-        size: Size of a word's vector in each layer.
+    What the model gives must depend on the sentence alone, which it does not in state `carry`. The
+    layers are "mix" for all, "top", or the number of one; `numbers` are those that are stored, and
+    `size` is that of a word's vector in each. `folder_name` names a folder for other runs of the
+    same model and layers.
     """
 
     def __init__(

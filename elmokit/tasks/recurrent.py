@@ -39,13 +39,9 @@ class VariationalDropout(nn.Module):
 class BidirectionalLSTM(nn.Module):
     """Layers of LSTMs that read every sentence both ways.
 
-    A sentence's outputs depend on the sentence alone.
-
-    Args:
-        size: Of a word's vector.
-        hidden: Cells of each direction; the outputs have twice that, `output_size`.
-        layers: How many, each reading the outputs of the one before.
-        dropout: Variational, between the layers: neither of the inputs nor of the outputs.
+    A sentence's outputs depend on the sentence alone; they have the `hidden` cells of each
+    direction, `output_size`. Dropout is variational, between the layers: neither of the inputs nor
+    of the outputs.
     """
 
     def __init__(self, size: int, *, hidden: int, layers: int = 1, dropout: float = 0.0) -> None:

@@ -83,7 +83,8 @@ def spans(tags: Sequence[str]) -> list[LabelledSpan]:
     for position, name in enumerate(tags):
         tag = _known_entity_tag(name)
         if tag.mark != OUTSIDE:
-            start = position if _begins(tag, before) else found.pop().start
+            begins = tag.mark in "BS" or before.mark in "OES" or tag.type != before.type
+            start = position if begins else found.pop().start
             found.append(LabelledSpan(tag.type, start, position + 1))
         before = tag
     return found
@@ -168,11 +169,6 @@ def _known_entity_tag(name: str) -> Tag:
             f"tag {name!r} is not an entity's; use O, or B-, I-, E- or S- and a type, as in B-PER"
         )
     return tag
-
-
-def _begins(tag: Tag, before: Tag) -> bool:
-    """Whether a word that is part of an entity begins it, given the tag of the word before."""
-    return tag.mark in "BS" or before.mark in "OES" or tag.type != before.type
 
 
 def _may_follow(before: Tag, after: Tag) -> bool:

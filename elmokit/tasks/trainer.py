@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
@@ -25,6 +24,7 @@ from elmokit.jobs.checkpoints import (
     optimiser_tensors,
     prefixed,
     restore_optimiser,
+    seed_by,
 )
 from elmokit.jobs.metrics import MetricsLog
 from elmokit.jobs.progress import Observer, duration
@@ -342,12 +342,6 @@ class TaskTrainer:
         best = self.checkpoints.best()
         assert best is not None  # the first epoch is the best so far
         load_learnt(self.model, best)
-
-
-def seed_by(*numbers: int) -> None:
-    """Seed torch's generator by some numbers, whatever was drawn before."""
-    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
-    torch.manual_seed(int(state[0] // 2))
 
 
 def make_optimiser(model: TaskModel[Any], training: TaskTrainingConfig) -> Optimizer:

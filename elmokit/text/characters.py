@@ -110,11 +110,8 @@ def without_markers(words: Iterable[str]) -> list[str]:
 class UnusualWords:
     """Counts words that need a warning, and warns once of each kind.
 
-    Counting is safe from several threads. A copy starts counting again.
-
-    Args:
-        max_characters: Positions per word.
-        code_points: Whether a position is a code point of any kind, not a byte.
+    Counting is safe from several threads. A copy starts counting again. A position of a word is a
+    byte, or with `code_points` one of these, of any kind.
     """
 
     def __init__(self, max_characters: int = MAX_CHARACTERS, code_points: bool = False) -> None:

@@ -20,9 +20,9 @@ from elmokit.system import import_extra
 from elmokit.text.tokenizer import (
     LAST_WHITESPACE,
     LONE_SURROGATE,
-    PARAGRAPH_BREAK,
     WORD,
     Token,
+    paragraph_spans,
 )
 
 # Kiwi takes quadratic time, so a long paragraph is read in parts.
@@ -51,7 +51,11 @@ class KiwiTokenizer:
     def sentences(self, text: str) -> list[list[Token]]:
         """The words of each sentence."""
         shown, borders = _composed(LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
-        sentences = [_words_of(morphemes, shown, start) for start, morphemes in _analysed(shown)]
+        sentences = [
+            _words_of(morphemes, shown, start)
+            for span in paragraph_spans(shown)
+            for start, morphemes in _analysed(shown, *span)
+        ]
         if borders:
             sentences = [
                 [Token(word, borders[start], borders[end]) for word, start, end in sentence]
@@ -73,7 +77,6 @@ def versions() -> dict[str, str]:
 
 
 def _kiwi() -> Any:
-    """The Kiwi of this process."""
     with LOADING:
         return _load_kiwi()
 
@@ -112,17 +115,8 @@ def _composed(text: str) -> tuple[str, Sequence[int]]:
     return "".join((*pieces, text[end:])), borders
 
 
-def _analysed(text: str) -> Iterator[tuple[int, Any]]:
-    """The morphemes of each sentence, and what their places are counted from."""
-    start = 0
-    for gap in PARAGRAPH_BREAK.finditer(text):
-        yield from _analysed_paragraph(text, start, gap.start())
-        start = gap.end()
-    yield from _analysed_paragraph(text, start, len(text))
-
-
-def _analysed_paragraph(text: str, start: int, end: int) -> Iterator[tuple[int, Any]]:
-    """The same of the paragraph `text[start:end]`."""
+def _analysed(text: str, start: int, end: int) -> Iterator[tuple[int, Any]]:
+    """Of the paragraph `text[start:end]` the morphemes of each sentence, and where these begin."""
     while start < end:
         part = text[start : min(end, start + LONGEST_PART)]
         sentences, size = _split(part), len(part)

@@ -27,9 +27,7 @@ KINDS_OF_LETTER = ("LETTER", "SYLLABLE", "SMALL", "CAPITAL", "UNIFIED", "CHARACT
 class SeenScripts:
     """Warns once of each script that text has and the vocabulary of a model has not.
 
-    Args:
-        folder: Of the model.
-        vocabulary: The file of its words, read when the first text has other letters than ASCII's.
+    The file of its words is read when the first text has other letters than ASCII's.
     """
 
     def __init__(self, folder: Path, vocabulary: Path) -> None:

@@ -26,6 +26,11 @@ LINE = re.compile(r"[^\n]+")
 WORD = re.compile(r"\S+")
 LAST_WHITESPACE = re.compile(r"\s(?=\S*\Z)")
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+TREEBANK_MARKS = {
+    "``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{",
+    "-RCB-": "}",
+}  # fmt: skip
+"""How the Penn Treebank writes marks, and how running text does, which models have read."""
 
 
 class Token(NamedTuple):
@@ -100,8 +105,10 @@ class DefaultTokenizer:
 
     def sentences(self, text: str) -> list[list[Token]]:
         """The words of each sentence."""
-        sentences = (_treebank_words(text, *span) for span in _sentence_spans(text))
-        return [words for words in sentences if words]
+        spans = (
+            span for borders in paragraph_spans(text) for span in _sentence_spans(text, *borders)
+        )
+        return [words for span in spans if (words := _treebank_words(text, *span))]
 
     def words(self, text: str) -> list[Token]:
         """The words of all sentences in one list."""
@@ -196,16 +203,16 @@ def _between_whitespace(text: str, start: int, end: int) -> list[Token]:
     return [Token(word[0], *word.span()) for word in WORD.finditer(text, start, end)]
 
 
-def _sentence_spans(text: str) -> Iterator[Span]:
-    """Where each sentence starts and ends; only blank lines are outside of all."""
+def paragraph_spans(text: str) -> Iterator[Span]:
+    """Where each paragraph starts and ends; only blank lines are outside of all."""
     start = 0
     for gap in PARAGRAPH_BREAK.finditer(text):
-        yield from _sentence_spans_of_paragraph(text, start, gap.start())
+        yield start, gap.start()
         start = gap.end()
-    yield from _sentence_spans_of_paragraph(text, start, len(text))
+    yield start, len(text)
 
 
-def _sentence_spans_of_paragraph(text: str, start: int, end: int) -> Iterator[Span]:
+def _sentence_spans(text: str, start: int, end: int) -> Iterator[Span]:
     """Where each sentence of the paragraph `text[start:end]` starts and ends."""
     while start < end:
         part = text[start : min(end, start + LONGEST_SENTENCE)]

@@ -85,7 +85,6 @@ class FolderVectors(VectorFile):
         self._file.cache_clear()
 
     def _first(self, file: int) -> int:
-        """The number of a file's first line."""
         return int(self._ends[file - 1]) if file else 0
 
     def _open(self, number: int) -> ParquetVectors:
@@ -152,15 +151,6 @@ def open_vectors(path: PathLike) -> VectorFile:
             "command with --resume"
         )
     return FORMATS[suffix].open(path)
-
-
-def read_vectors(path: PathLike) -> list[SentenceVectors]:
-    """Read all of what `open_vectors` opens, in the order of its lines.
-
-    Where the keys of an HDF5 file are sentences, the order is that of the sentences.
-    """
-    with open_vectors(path) as file:
-        return list(file)
 
 
 def check_suffix(path: PathLike, format: str | None = None) -> str:

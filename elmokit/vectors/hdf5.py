@@ -61,13 +61,8 @@ def write_hdf5(
     """Write the layout of `allennlp elmo`; of all items only the sentences are in memory.
 
     Sentences that are kept are in `sentence_to_index` too, a JSON object from sentence to key.
-    Where a sentence occurs twice, its last line is the one there.
-
-    Args:
-        path: The file.
-        items: Sentences and their arrays.
-        settings: How to write them.
-        sentence_keys: Name each dataset by its sentence instead; all sentences must differ.
+    Where a sentence occurs twice, its last line is the one there. With `sentence_keys` each dataset
+    is named by its sentence instead; all sentences must differ.
     """
     keys = SentenceKeys(path) if sentence_keys else None
     lines = checked_items(path, items, settings.dtype)

@@ -95,12 +95,10 @@ class JsonlVectors(VectorFile):
         self._map.close()
 
     def _span(self, number: int) -> tuple[int, int]:
-        """Where a line begins and ends."""
         return int(self._ends[number - 1]) if number else 0, int(self._ends[number])
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """The end of each line."""
         ends = []
         for start in range(0, self._size, SCANNED_BYTES):
             block = np.frombuffer(self._map[start : start + SCANNED_BYTES], dtype=np.uint8)

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from adaptors.allennlp_samples import BATCHES, LAYERS, SENTENCES, SIZE, Files
 from closeness import assert_agree
-from helpers import error_of
+from helpers import error_of, read_vectors
 from oracle import oracle_carry, oracle_layers
 from random_models import Options, Weights
 
 from elmokit.adaptors.allennlp import ElmoEmbedder
-from elmokit.vectors.files import read_vectors
 
 
 def test_embedder_gives_all_layers_batch_after_batch_as_the_oracle(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import write
+from helpers import read_vectors, write
 from small_models import small_embedder
 
 from elmokit.bulk.compute import Summary
@@ -16,7 +16,6 @@ from elmokit.bulk.parts import Part, PartStore
 from elmokit.bulk.pipeline import VectorSettings, embed_files
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.run_folder import RunFolder
-from elmokit.vectors.files import read_vectors
 
 FORMATS = [".h5", ".npz", ".jsonl", ".parquet"]
 WORDS = ["the", "a", "bank", "river", "play", "of", "light", "spring", "crane", "한국어", "naïve"]

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pytest
 from bulk.elmo_process import start
 from bulk.small_jobs import FORMATS, WORDS, contents, parts_of
+from helpers import read_vectors
 from small_models import write_small_model
 
-from elmokit.vectors.files import read_vectors, write_vectors
+from elmokit.vectors.files import write_vectors
 
 SENTENCES = 20_000
 KILLS = ["start"] * 3 + ["part"] * 10 + ["assembly"] * 6 + ["end"]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from closeness import assert_agree
-from helpers import Heard
+from helpers import Heard, read_vectors
 from small_models import small_bilm, small_embedder
 
 from elmokit import Embedder
@@ -25,7 +25,7 @@ from elmokit.bulk.ray import Worker
 from elmokit.errors import ElmoError, InputError, StoppedError
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.run_folder import RunFolder
-from elmokit.vectors.files import open_vectors, read_vectors
+from elmokit.vectors.files import open_vectors
 from elmokit.vectors.items import VectorSettings
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet files need pyarrow")

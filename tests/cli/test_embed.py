@@ -13,12 +13,11 @@ import h5py
 import numpy as np
 import pytest
 from closeness import assert_close
-from helpers import Heard, write
+from helpers import Heard, read_vectors, write
 
 from elmokit import Embedder
 from elmokit.formats.mixes import write_mix
 from elmokit.model.scalar_mix import ScalarMix
-from elmokit.vectors.files import read_vectors
 
 
 @pytest.fixture

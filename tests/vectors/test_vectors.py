@@ -14,18 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import error_of
+from helpers import error_of, read_vectors
 from torch.utils.data import DataLoader
 
 from elmokit.errors import ConfigError, ElmoError, FormatError, InputError
 from elmokit.vectors import parquet as vectors_parquet
-from elmokit.vectors.files import (
-    check_suffix,
-    check_writable,
-    open_vectors,
-    read_vectors,
-    write_vectors,
-)
+from elmokit.vectors.files import check_suffix, check_writable, open_vectors, write_vectors
 from elmokit.vectors.items import Item, SentenceVectors, VectorSettings
 
 pytest.importorskip("pyarrow", reason="the extra parquet is not installed")

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import error_of
+from helpers import error_of, read_vectors
 
 from elmokit.errors import InputError
-from elmokit.vectors.files import (
-    CONTENTS,
-    VERSION,
-    FolderVectors,
-    open_vectors,
-    read_vectors,
-    write_vectors,
-)
+from elmokit.vectors.files import CONTENTS, VERSION, FolderVectors, open_vectors, write_vectors
 
 pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
 

@@ -12,10 +12,11 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from helpers import read_vectors
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.vectors import hdf5 as vectors_hdf5
-from elmokit.vectors.files import open_vectors, read_vectors
+from elmokit.vectors.files import open_vectors
 from elmokit.vectors.hdf5 import DeferredErrorFile, write_hdf5
 from elmokit.vectors.items import Item, VectorSettings
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import read_vectors
 
 from elmokit.errors import FormatError
 from elmokit.vectors import jsonl as vectors_jsonl
-from elmokit.vectors.files import open_vectors, read_vectors
+from elmokit.vectors.files import open_vectors
 from elmokit.vectors.items import VectorSettings
 from elmokit.vectors.jsonl import write_jsonl
 

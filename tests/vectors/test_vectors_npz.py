@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import read_vectors
 
 from elmokit.errors import FormatError
-from elmokit.vectors.files import open_vectors, read_vectors
+from elmokit.vectors.files import open_vectors
 from elmokit.vectors.items import VectorSettings
 from elmokit.vectors.npz import write_npz
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import read_vectors
 
 from elmokit.errors import FormatError, InputError
 from elmokit.vectors import parquet as vectors_parquet
-from elmokit.vectors.files import check_suffix, open_vectors, read_vectors, write_vectors
+from elmokit.vectors.files import check_suffix, open_vectors, write_vectors
 from elmokit.vectors.items import VectorSettings
 from elmokit.vectors.parquet import write_parquet
 

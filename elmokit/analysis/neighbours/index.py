@@ -79,10 +79,8 @@ class Neighbour(Occurrence):
 class NeighbourIndex:
     """Occurrences of words in a corpus, by their vectors. Calls from several threads are safe.
 
-    Args:
-        path: The folder, or a URL of object storage such as s3://bucket/news.index.
-        description: What it says of itself.
-        embedder: The model that its vectors are of; senses need none.
+    It is a folder, or at a URL of object storage such as s3://bucket/news.index. The model is that
+    which its vectors are of; senses need none.
     """
 
     def __init__(

@@ -22,6 +22,7 @@ from elmokit.io.text_files import (
     read_lines,
 )
 from elmokit.text.conllu import UNSPECIFIED, PartOfSpeech, tagged_words
+from elmokit.text.tokenizer import TREEBANK_MARKS
 
 SUFFIXES = (".jsonl", *COMPRESSIONS)
 SENTENCES = ("sentence_good", "sentence_bad")
@@ -88,11 +89,6 @@ def _text(row: TableRow, field: str) -> str:
 
 SENSE_KEY = re.compile(r"(?P<lemma>\S+)%(?P<kind>[1-5]):\d\d:\d\d:[^:\s]*:\d*")
 SATELLITE, ADJECTIVE = "5", "3"
-TREEBANK_MARKS = {
-    "``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{",
-    "-RCB-": "}",
-}  # fmt: skip
-"""How the Penn Treebank writes marks, and how running text does, which models have read."""
 
 
 class SenseOccurrence(NamedTuple):
@@ -173,7 +169,6 @@ def _sentences(path: Path) -> Iterator[SenseSentence]:
 
 
 def _unit(line: Line) -> Unit:
-    """The unit of a line."""
     values = line.text.split("\t")
     if len(values) != 4 or not all(values):
         raise FormatError(
@@ -256,7 +251,6 @@ def read_sense_test(data: Path, keys: Path) -> list[SenseSentence]:
 
 
 def _read_keys(path: Path) -> dict[str, tuple[str, ...]]:
-    """The sense keys of each instance."""
     answers: dict[str, tuple[str, ...]] = {}
     for line in read_lines(path):
         name, *senses = line.text.split() or [""]
@@ -273,7 +267,6 @@ def _read_keys(path: Path) -> dict[str, tuple[str, ...]]:
 def _units(
     sentence: ElementTree.Element, answers: dict[str, tuple[str, ...]], data: Path
 ) -> Iterator[Unit]:
-    """The units of a sentence."""
     for element in sentence:
         words = words_of(element.text or "")
         if element.tag != "instance":

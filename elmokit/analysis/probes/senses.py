@@ -248,13 +248,12 @@ def ambiguous_words(sentences: Sequence[SenseSentence], most: int) -> list[Word]
         for one in sentence.occurrences:
             places[" ".join(words[one.start : one.end])].append(OccurrencePlace(number, alike, one))
     chosen = (evenly(of_word, most) for of_word in places.values())
-    return [word for word in chosen if is_ambiguous(word)]
-
-
-def is_ambiguous(word: Word) -> bool:
-    """Whether occurrences have no sense in common, and stand in several sentences."""
-    common = set.intersection(*({*place.occurrence.senses} for place in word))
-    return not common and len({place.alike for place in word}) > 1
+    return [
+        word
+        for word in chosen
+        if not set.intersection(*({*place.occurrence.senses} for place in word))
+        and len({place.alike for place in word}) > 1  # sentences
+    ]
 
 
 def nearest_shares(

@@ -74,7 +74,6 @@ def _rows(lines: Iterable[Line]) -> list[ColumnRow]:
 
 
 def _columns(line: Line) -> list[str]:
-    """The columns of a line that is not blank."""
     if "\t" in line.text:
         return [column.strip() for column in line.text.split("\t")]
     # A no-break space and the like are part of a word, as in "10 000": only a space separates.
@@ -127,7 +126,6 @@ def _position(column: Column, flag: str, width: int, line: Line) -> int:
 
 
 def _word_column(path: str | Path, settings: TextSettings) -> Column | None:
-    """The column of the words, if it is named."""
     if len(settings.text_columns) > 1:
         named = ", ".join(map(repr, settings.text_columns))
         raise InputError(f"{path}: the words are to be in {named}; name one column ({TEXT_FLAG})")
@@ -303,7 +301,6 @@ def _role_sentence(lines: Sequence[Line], layout: PropsLayout) -> RoleSentence:
 
 
 def _propositions(rows: Sequence[ColumnRow], layout: PropsLayout) -> Iterator[Proposition]:
-    """The proposition of each column."""
     numbers = range(layout.first, len(rows[0].columns) - layout.after)
     phrases = [tuple(_spans(_role_brackets(rows, number), nested=False)) for number in numbers]
     predicates = [

@@ -16,18 +16,9 @@ from typing import NamedTuple
 from elmokit.errors import FormatError, InputError
 from elmokit.io.text_files import Line, TextSettings, read_lines
 from elmokit.tasks.examples import TextExample
+from elmokit.text.tokenizer import TREEBANK_MARKS
 
 PIECE = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<end>\))|(?P<word>[^\s()]+)")
-SPELLINGS = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    "``": '"',
-    "''": '"',
-}
 ESCAPED = re.compile(r"\\([/*])")
 
 
@@ -71,7 +62,7 @@ def unescaped(word: str) -> str:
     >>> unescaped("-LRB-"), unescaped(r"and\/or")
     ('(', 'and/or')
     """
-    return SPELLINGS.get(word) or ESCAPED.sub(r"\1", word)
+    return TREEBANK_MARKS.get(word) or ESCAPED.sub(r"\1", word)
 
 
 def _examples(line: Line) -> Iterator[TextExample]:
@@ -107,7 +98,6 @@ def _parsed(line: Line) -> tuple[list[str], list[LabelledPhrase]]:
 
 
 def _closed(opened: list[LabelledPhrase], end: int, line: Line) -> LabelledPhrase:
-    """The phrase that a closing bracket ends."""
     if not opened:
         raise _no_tree(line, "a bracket is closed that was not opened")
     phrase = opened.pop()

@@ -24,11 +24,6 @@ def pool_max(vectors: Tensor, mask: Tensor) -> Tensor:
     return vectors.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1)
 
 
-def pool_min(vectors: Tensor, mask: Tensor) -> Tensor:
-    """The smallest value of each dimension over real words: (sentences, size)."""
-    return -pool_max(-vectors, mask)
-
-
 def softmax_where(scores: Tensor, allowed: Tensor) -> Tensor:
     """Shares (sentences, queries, words) of what is allowed; none where nothing is."""
     # The smallest number, and not -inf: where nothing is allowed, there would be no number at all.
@@ -97,8 +92,8 @@ class BiattentiveClassifier(nn.Module):
         """Maximum, mean, minimum and weighted mean of (sentences, words, size), side by side."""
         scores = self.word_score(integrated).transpose(1, 2)
         weighted = attend(scores, integrated, mask.unsqueeze(1)).squeeze(1)
-        plain = [pool(integrated, mask) for pool in (pool_max, pool_mean, pool_min)]
-        return torch.cat([*plain, weighted], dim=-1)
+        highest, lowest = pool_max(integrated, mask), -pool_max(-integrated, mask)
+        return torch.cat([highest, pool_mean(integrated, mask), lowest, weighted], dim=-1)
 
 
 class DenseLayer(nn.Module):

@@ -27,13 +27,8 @@ FORGET = 3
 class HighwayLSTM(nn.Module):
     """Layers of highway LSTMs, the first from the left, the second from the right, and so on.
 
-    A sentence's outputs depend on the sentence alone.
-
-    Args:
-        size: Of a word's vector.
-        hidden: Cells of a layer, and the size of the outputs.
-        layers: How many, each reading the outputs of the one before.
-        dropout: Variational, of the outputs of every layer: on their way up, and to the next word.
+    A sentence's outputs, of size `hidden`, depend on the sentence alone. Dropout is variational, of
+    the outputs of every layer: on their way up, and to the next word.
     """
 
     def __init__(self, size: int, *, hidden: int, layers: int, dropout: float) -> None:
