@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,14 @@ from elmokit.adaptors.allennlp import (
 from elmokit.adaptors.allennlp_bilm import _ElmoBiLm
 
 
-class Column:
+class StandIn:
     """A column of a table, as pandas has it: no sequence, but a list of itself."""
 
     def __init__(self, values: list[Any]) -> None:
         self.tolist = lambda: values
+
+
+Column: Any = StandIn if find_spec("pandas") is None else import_module("pandas").Series
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -69,7 +70,8 @@ def run_changed(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return np.load(saved)
 
     monkeypatch.setenv("ELMOKIT_HUB_MODEL", str(files[0].parent))
-    monkeypatch.setitem(sys.modules, "tensorflow", TENSORFLOW)
+    if find_spec("tensorflow") is None:
+        monkeypatch.setitem(sys.modules, "tensorflow", TENSORFLOW)
     monkeypatch.setattr(sys, "argv", ["pytest"])
     monkeypatch.setattr(sys, "path", sys.path[:])
     yield run_one
