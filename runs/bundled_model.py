@@ -83,7 +83,9 @@ def korean(model: str) -> Commands:
             "--text", f"film reviews={held_out}/reviews.heldout.txt.xz",
         ],
         "context": ["runs.context_check", "--korean", "--model", model, "--text", wikipedia],
-        "sts": ["runs.korean_sts", "--model", model],
+        "sts": [
+            "runs.sentence_vectors", "korean", "--model", model, "--sets", "STS", "--pools", "mean",
+        ],
     }  # fmt: skip
 
 

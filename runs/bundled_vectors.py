@@ -30,7 +30,7 @@ from elmokit.static.evaluation import analogy_scores, similarity_score, total
 from elmokit.static.files import VECTORS_FILE
 from elmokit.static.training import Trained, TrainingSettings, train_vectors
 from elmokit.static.vectors import StaticVectors
-from runs.korean_sts import correlation, read_sets
+from runs.sentence_vectors import read_sets
 
 WORDSIM = Path("../shared/data/wordsim")
 SETS = ("EN-WS-353-ALL", "EN-MEN-TR-3k", "EN-SIMLEX-999", "EN-RW-STANFORD")
@@ -89,10 +89,11 @@ def measure_english(vectors: StaticVectors, folder: Path = WORDSIM) -> list[Scor
 
 def measure_korean(vectors: StaticVectors) -> list[Score]:
     """How well mean vectors of sentences tell how alike these are."""
-    return [
-        Score(name, f"{correlation(vectors.encode, pairs):.1f}", f"{len(pairs.scores):,}")
-        for name, pairs in read_sets().items()
-    ]
+    rows = []
+    for name, pairs in read_sets("korean", "STS").items():
+        (score,) = pairs.score(vectors.encode(pairs.left), vectors.encode(pairs.right))
+        rows.append(Score(name.rstrip("*"), f"{score:.1f}", f"{len(pairs.left):,}"))
+    return rows
 
 
 class Recipe(NamedTuple):

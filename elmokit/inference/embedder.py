@@ -8,12 +8,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 
-from elmokit.config import CharacterEncoderConfig, Count, ModelConfig, Precision, State, checked
+from elmokit.config import (
+    CharacterEncoderConfig,
+    Count,
+    ModelConfig,
+    Precision,
+    State,
+    check_choice,
+    checked,
+)
 from elmokit.errors import InputError
 from elmokit.formats.find import Location, read_model
 from elmokit.inference.layers import WORDS_PER_PIECE, LayerChoice, Mix, Piece, Pool, many_pieces
@@ -246,26 +254,36 @@ class Embedder:
         """
         return self._stream(sentences, self.choose(layers, pool))
 
-    def encode(self, texts: Sequence[str], layers: str | int | Mix = "average") -> Vectors:
-        """Embed raw texts as sentence vectors (texts, size): the mean over their words.
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        layers: str | int | Mix = 0,
+        pool: Literal["mean", "max"] = "mean",
+        normalize: bool = False,
+        progress: Progress | None = None,
+    ) -> Vectors:
+        """Embed raw texts as vectors (texts, size), or one text as a vector (size,).
 
-        A text without words is zeros.
+        `layers` is as in `embed`, but not "all". The default, the mean over the words of layer 0,
+        which reads no context, is the best of a table: `python -m runs.sentence_vectors`. A text
+        without words is zeros. `normalize` brings vectors to length 1, so that products are
+        cosines. `progress` is told how many texts are done, and of how many.
         """
         if isinstance(texts, str):
-            raise InputError(f"expected a list of texts, got one; write [{texts[:40]!r}]")
+            return self.encode([texts], layers, pool, normalize, progress)[0]
         if not isinstance(texts, Iterable):
             raise InputError(f"expected a list of texts, got {short(texts)}")
-        split = [self.split(text) for text in texts]
-        choice = self.choose(layers)
+        check_choice("pool", pool, ("mean", "max"))
+        choice = self.choose(layers, pool)
         if choice.name == "all":
             raise InputError("a text has one vector: layers is 'all'; use 'average', or embed")
-        vectors = self._stream((sentence for text in split for sentence in text), choice)
-        means = np.zeros((len(split), choice.size(self.config)), dtype=np.float32)
-        for mean, text in zip(means, split, strict=True):
-            words = [next(vectors) for _ in text]
-            if any(len(sentence) for sentence in words):
-                mean[:] = np.concatenate(words).mean(0)
-        return means
+        split = [[words for words in self.split(text) if words] for text in texts]
+        pooled = self._stream((words for text in split for words in text), choice)
+        found = choice.of_texts(split, pooled, self.config, progress)
+        if normalize:
+            lengths = np.linalg.norm(found, axis=1, keepdims=True)
+            found /= np.where(lengths == 0, 1, lengths)
+        return found
 
     def choose(self, layers: str | int | Mix, pool: Pool = None) -> LayerChoice:
         """A choice among the layers of this model."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from elmokit.config import ModelConfig, check_choice
 from elmokit.errors import InputError
+from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BOTH, DirectionName, Layers
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
 from elmokit.text.characters import Sentence
@@ -139,6 +140,25 @@ class LayerChoice:
     def collection(self, lengths: Sequence[int]) -> CollectedVectors | PooledWords:
         """What the pieces of sentences of so many words are added to."""
         return CollectedVectors(lengths) if self.pool is None else PooledWords(lengths, self.pool)
+
+    def of_texts(
+        self,
+        texts: Sequence[Sequence[Sentence]],
+        pooled: Iterable[Vectors],
+        config: ModelConfig,
+        progress: Progress | None = None,
+    ) -> Vectors:
+        """Pool the words of texts (texts, size) out of the pooled vectors of their sentences."""
+        vectors = iter(pooled)
+        found = np.zeros((len(texts), self.size(config)), np.float32)
+        for number, text in enumerate(texts):
+            rows, counts = [next(vectors) for _ in text], list(map(len, text))
+            if any(counts):
+                most = self.pool == "max"
+                found[number] = np.max(rows, 0) if most else np.average(rows, 0, counts)
+            if progress is not None:
+                progress(number + 1, len(texts))
+        return found
 
 
 class CollectedVectors:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -135,7 +135,7 @@ FIRST_RELEASE = 1767225600
 
 @openai_router.post("/embeddings", response_model=schemas.Embeddings)
 async def create_embeddings(service: Serving, body: schemas.EmbeddingsBody) -> Response:
-    """Vectors of texts: the mean over their words, of the average of the layers."""
+    """Vectors of texts: the mean over their words, of layer 0."""
     size = service.model.embedder.vector_size
     if body.dimensions is not None and body.dimensions != size:
         raise RequestError(
@@ -166,20 +166,12 @@ async def create_embeddings(service: Serving, body: schemas.EmbeddingsBody) -> R
 
 
 async def mean_vectors(service: Service, texts: Sequence[Sequence[Sequence[str]]]) -> Vectors:
-    """The mean (texts, size) over the words of all sentences of each text; zeros without words."""
+    """The vectors (texts, size) that `Embedder.encode` gives of split texts."""
     sentences = [words for text in texts for words in text]
-    kind = Embedding(service.model.embedder, pool="mean")
+    kind = Embedding(service.model.embedder, layers=0, pool="mean")
     check_values(service, len(texts) * service.model.embedder.vector_size)
     means = await service.gatherer.compute(kind, sentences, kind.values(sentences))
-    vectors = np.zeros((len(texts), service.model.embedder.vector_size), np.float32)
-    bounds = np.cumsum([0, *map(len, texts)]).tolist()
-    for vector, (start, end) in zip(vectors, pairwise(bounds), strict=True):
-        if end == start + 1:
-            vector[:] = means[start]
-        elif end > start:
-            counts = np.array([len(words) for words in sentences[start:end]], np.float32)
-            vector[:] = np.average(means[start:end], axis=0, weights=counts)
-    return vectors
+    return kind.choice().of_texts(texts, means, service.model.embedder.config)
 
 
 @openai_router.get("/models", response_model=schemas.ModelList)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from elmokit.bundled import BUNDLED, BUNDLED_VECTORS, ENGLISH_SMALL_WORD2VEC, is_bundled
-from elmokit.config import Count, checked
+from elmokit.config import Count, check_choice, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.static.files import VECTORS_FILE, Subwords, read_word_vectors, save_word_vectors
@@ -215,16 +215,34 @@ class StaticVectors:
             vectors = self._embedded(check_sentence(sentence, number))
             yield vectors[None] if layers == "all" else vectors
 
-    def encode(self, texts: Sequence[str], layers: str | int = "average") -> Vectors:
-        """Embed raw texts as sentence vectors (texts, size): the mean over words with a vector.
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        layers: str | int = "average",
+        pool: Literal["mean", "max"] = "mean",
+        normalize: bool = False,
+        progress: Progress | None = None,
+    ) -> Vectors:
+        """Embed raw texts as vectors (texts, size), one text as (size,), as `Embedder.encode` does.
 
-        A text without any is zeros.
+        `pool` is over words with a vector; a text without any is zeros.
         """
         check_layers(layers)
-        if isinstance(texts, str) or not isinstance(texts, Iterable):
-            raise InputError(f"expected a list of texts, got {short(texts)}; write [text]")
-        means = [self._mean(self.tokenize(text)) for text in texts]
-        return np.array(means, np.float32).reshape(-1, self.vector_size)
+        check_choice("pool", pool, ("mean", "max"))
+        if isinstance(texts, str):
+            return self.encode([texts], layers, pool, normalize, progress)[0]
+        if not isinstance(texts, Iterable):
+            raise InputError(f"expected a list of texts, got {short(texts)}")
+        split = [self.tokenize(text) for text in texts]
+        found = np.zeros((len(split), self.vector_size), np.float32)
+        for number, words in enumerate(split):
+            vectors = self._embedded(words)
+            if vectors.any():
+                known = vectors[vectors.any(axis=1)]
+                found[number] = known.mean(0) if pool == "mean" else known.max(0)
+            if progress is not None:
+                progress(number + 1, len(split))
+        return unit(found) if normalize else found
 
     def tokenize(self, text: str) -> list[str]:
         """Split raw text into words, with the tokenizer the vectors were trained with."""
@@ -292,11 +310,6 @@ class StaticVectors:
                 found = self.find(sentence[place])
                 vectors[place] = 0 if found is None else found
         return vectors
-
-    def _mean(self, words: Sequence[str]) -> Vectors:
-        vectors = self._embedded(words)
-        found = vectors.any(axis=1)
-        return vectors[found].mean(0) if found.any() else np.zeros(self.vector_size, np.float32)
 
 
 def forms_of(word: str, lowercase: bool) -> tuple[str, ...]:

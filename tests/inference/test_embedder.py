@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from closeness import assert_agree, assert_close
+from helpers import error_of
 from small_models import COUNTED, small_bilm, small_embedder, write_language_model
 
 from elmokit import Embedder, LanguageModel
 from elmokit.config import WordEncoderConfig
-from elmokit.errors import ConfigError, ElmoWarning, InputError
+from elmokit.errors import ConfigError, ElmoError, ElmoWarning, InputError
 from elmokit.formats.convert import convert_model
 from elmokit.formats.native import SavedModel, write_model
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
@@ -84,16 +85,33 @@ def test_an_empty_list_gives_an_empty_list():
 def test_a_sentence_vector_is_the_mean_over_real_words_only():
     embedder = small_embedder()
     texts = ["The river bank .", "A bank", "", "   "]
-    words = embedder.embed([text.split() for text in texts])
+    words = embedder.embed([text.split() for text in texts], 0)
     expected = [*(array.mean(0) for array in words[:2]), np.zeros(12), np.zeros(12)]
     assert_close(embedder.encode(texts), np.stack(expected))
 
 
-def test_several_sentences_of_a_text_are_averaged_word_by_word():
+@pytest.mark.parametrize("layers", ["average", 0, "top"])
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_a_text_is_pooled_over_the_words_of_all_its_sentences(pool, layers):
     embedder = small_embedder()
-    first, second = embedder.embed([["a", "b", "c"], ["d"]])
-    expected = np.concatenate([first, second]).mean(0)
-    assert_close(embedder.encode(["a b c\nd"])[0], expected)
+    words = np.concatenate(embedder.embed([["a", "b", "c"], ["d"]], layers))
+    expected = getattr(words, pool)(0)
+    heard = []
+    found = embedder.encode(
+        ["a b c\nd", "", "d"], layers, pool, progress=lambda *n: heard.append(n)
+    )
+    assert_close(found[0], expected)
+    assert not found[1].any()
+    assert heard == [(1, 3), (2, 3), (3, 3)]
+    assert_close(embedder.encode("a b c\nd", layers, pool), expected)
+    unit = embedder.encode(["a b c\nd", ""], layers, pool, normalize=True)
+    assert_close(unit, [expected / np.linalg.norm(expected), np.zeros(12)])
+
+
+def test_a_text_has_one_vector_of_one_pool():
+    assert "layers is 'all'" in error_of(small_embedder().encode, ["a"], "all", kind=InputError)
+    for pool in ("none", None, "sum"):
+        assert "pool is" in error_of(small_embedder().encode, ["a"], pool=pool, kind=ElmoError)
 
 
 def test_raw_text_is_split_by_the_model_s_tokenizer():
@@ -102,11 +120,9 @@ def test_raw_text_is_split_by_the_model_s_tokenizer():
     assert default.tokenize("The river bank.") == ["The", "river", "bank", "."]
 
 
-def test_one_text_instead_of_a_list_shows_the_right_call():
-    with pytest.raises(InputError, match=r"write \['The river bank'\]"):
-        small_embedder().encode("The river bank")
-    with pytest.raises(InputError, match="expected a text, got 3"):
-        small_embedder().tokenize(3)
+def test_what_is_no_text_is_refused():
+    for call, wrong in ((small_embedder().tokenize, 3), (small_embedder().encode, [3])):
+        assert "expected a text, got 3" in error_of(call, wrong, kind=InputError)
 
 
 def test_carried_state_continues_and_can_be_reset():
@@ -284,5 +300,5 @@ def test_a_tokenizer_of_the_user_splits_raw_text(tmp_path):
     by_commas = Embedder.load(folder, tokenizer=lambda text: text.split(","))
     assert by_commas.split("a,b c") == [["a", "b c"]]
     np.testing.assert_array_equal(
-        by_commas.encode(["a,b c"])[0], by_commas.embed([["a", "b c"]], pool="mean")[0]
+        by_commas.encode("a,b c"), by_commas.embed([["a", "b c"]], 0, pool="mean")[0]
     )

@@ -4,11 +4,9 @@ from collections import Counter
 
 import pytest
 from helpers import write
-from small_models import WORDS, write_language_model
 
 from elmokit.io.text_files import paragraphs, read_lines
-from elmokit.text.vocabulary import Vocabulary
-from runs import korean_data, korean_sts, nsmc_tfidf
+from runs import korean_data, nsmc_tfidf
 
 KLUE = """\
 ## header
@@ -55,28 +53,6 @@ def test_of_ten_articles_two_are_for_the_test_and_one_is_dev():
     parts = korean_data.cut(range(20))
     assert (parts["test"], parts["dev"]) == ([0, 1, 10, 11], [2, 12])
     assert sorted(number for part in parts.values() for number in part) == list(range(20))
-
-
-@pytest.fixture
-def pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = ["the cat sat", "a dog", "the river"], ["the cat sat", "a mat", "they sat"]
-    sets = {"small": korean_sts.Pairs(first, second, [5.0, 2.0, 1.0])}
-    monkeypatch.setattr(korean_sts, "read_sets", lambda: sets)
-
-
-def test_likeness_of_sentences_is_a_row_for_each_layer_and_for_static_vectors(
-    pairs, tmp_path, capsys
-):
-    pytest.importorskip("scipy", reason="SciPy is an extra: elmokit[static]")
-    static = write(tmp_path / "v.txt", "the 1 0\ncat 0 1\nsat 1 1\ndog 1 0\nmat 1 0\n")
-    model = write_language_model(tmp_path / "model", Vocabulary(WORDS))
-    korean_sts.main(["--model", model, "--static", str(static)])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:-2]] == [
-        "| v (static)", "| layer 0 (static)", "| layer 1", "| layer 2 (top)", "| average",
-    ]  # fmt: skip
-    assert lines[0] == "| mean of | small (3 pairs) |"
-    assert f"--model {model}" in lines[-1]
 
 
 def test_tfidf_chooses_c_on_dev_and_has_a_row_for_each_part(tmp_path, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from helpers import error_of
 from small_models import small_embedder
 from static.small_vectors import TABLE, WORDS, random_vectors, small_vectors
 
-from elmokit.errors import InputError
+from elmokit.errors import ElmoError, InputError
 from elmokit.static.vectors import StaticVectors
 
 
@@ -47,6 +48,7 @@ def test_texts_are_encoded_as_the_mean_of_their_known_words() -> None:
     found = small_vectors().encode(["king zebra queen", "zebra", ""])
     assert found.tolist() == [[0.5, 0.5, 1.0], [0, 0, 0], [0, 0, 0]]
     assert small_vectors().encode([]).shape == (0, 3)
+    assert small_vectors().encode("king queen zebra", pool="max").tolist() == [1, 1, 1]
 
 
 def test_the_face_is_that_of_an_embedder() -> None:
@@ -58,11 +60,16 @@ def test_the_face_is_that_of_an_embedder() -> None:
         assert [len(vectors) for vectors in one.embed_stream(iter(sentences))] == words
         streamed = list(one.embed_stream(iter(sentences), "all"))
         assert [vectors.shape[-2:] for vectors in streamed] == [(n, one.vector_size) for n in words]
-        assert one.encode(["a king"]).shape == (1, one.vector_size)
+        texts, heard = ["a king", "bank"], Mock()
+        units = one.encode(texts, "top", "max", normalize=True, progress=heard)
+        assert_close(np.linalg.norm(units, axis=1), [1, 1])
+        assert [told.args for told in heard.call_args_list] == [(1, 2), (2, 2)]
+        assert np.array_equal(one.encode("bank"), one.encode(["bank"])[0])
+        assert "pool is 'sum'" in error_of(one.encode, texts, pool="sum", kind=ElmoError)
         assert one.tokenize("a king") == ["a", "king"]
         assert one.split("a king\nhere") == [["a", "king"], ["here"]]
         assert "expected a list of sentences" in error_of(one.embed, "a king", kind=InputError)
-        assert "expected a list of texts" in error_of(one.encode, "a king", kind=InputError)
+        assert "expected a list of texts" in error_of(one.encode, None, kind=InputError)
 
 
 def test_king_without_man_and_with_woman_is_queen() -> None:
