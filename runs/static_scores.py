@@ -1,30 +1,38 @@
-"""Static vectors by elmokit beside gensim called directly: similarity sets and analogies.
+"""Static vectors by elmokit beside gensim's, and a model's beside word2vec: similarity sets.
 
     python -m runs.static_scores --text ../shared/data/pretrain-en/enwiki.train-035.txt.xz
     python -m runs.static_scores --vectors ../shared/data/glove/glove.6B.50d.top50k.txt.gz
+    python -m runs.static_scores --model english-small --text TEXT
 
 `--text` trains both on the same sentences, for some seeds, and scores each with its own evaluation.
 `--vectors` gives the same file to both evaluations. The numbers are Spearman's correlation, and the
-share of analogies answered right.
+share of analogies answered right. `--model` scores the means of a model's vectors over a text, for
+each layer, beside word2vec of the same text and the bundled one, of the words that all have;
+"- common" is without their first singular direction.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.machine import describe, mean_and_deviation, one_line_errors, table
+import numpy as np
+
+from benchmarks.machine import command_line, mean_and_deviation, one_line_errors, table
+from elmokit.analysis.comparison import layers_of
 from elmokit.cli.progress import Display
+from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.io.text_files import TextSettings, find_files
 from elmokit.static.evaluation import analogy_scores, similarity_score, total
 from elmokit.static.files import import_gensim
 from elmokit.static.training import TrainingSettings, train_vectors
 from elmokit.static.vectors import StaticVectors
+from elmokit.text.characters import Sentence
 from elmokit.text.tokenizer import read_sentences
+from runs.sentence_vectors import COMMON, without_common
 
 WORDSIM = Path("../shared/data/wordsim")
 ANALOGIES = "questions-words.txt.gz"
@@ -33,12 +41,17 @@ ANALOGIES_TITLE = "Google analogies"
 Scores = dict[str, float]
 
 
+def similarity_scores(vectors: StaticVectors, folder: Path) -> Scores:
+    """Spearman's correlation on each set."""
+    found = {path.stem: similarity_score(vectors, path) for path in sorted(folder.glob("EN-*.txt"))}
+    return {
+        name: float("nan") if one.spearman is None else one.spearman for name, one in found.items()
+    }
+
+
 def our_scores(vectors: StaticVectors, folder: Path) -> Scores:
     """The scores by elmokit's evaluation."""
-    scores: Scores = {}
-    for path in sorted(folder.glob("EN-*.txt")):
-        score = similarity_score(vectors, path).spearman
-        scores[path.stem] = float("nan") if score is None else score
+    scores = similarity_scores(vectors, folder)
     accuracy = total(analogy_scores(vectors, folder / ANALOGIES)).accuracy
     scores[ANALOGIES_TITLE] = float("nan") if accuracy is None else accuracy
     return scores
@@ -56,14 +69,40 @@ def gensim_scores(keyed: Any, folder: Path) -> Scores:
     return scores
 
 
-def gensim_of(vectors: StaticVectors) -> Any:
-    """The same vectors as gensim's KeyedVectors."""
-    from gensim.models import KeyedVectors  # type: ignore[import-untyped, unused-ignore]
+class SideBySide:
+    """An embedder whose vectors are those of all layers and their average, one behind the other."""
 
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "vectors.bin"
-        vectors.save(path)
-        return KeyedVectors.load_word2vec_format(str(path), binary=True)
+    def __init__(self, embedder: Embedder) -> None:
+        self.tokenizer = embedder.tokenizer
+        self.layers = dict(layers_of(embedder))
+        self._embedder = embedder
+
+    def embed_stream(self, sentences: Iterable[Sentence], layers: Any) -> Iterator[Vectors]:
+        """The face of an `Embedder`; `layers` are all."""
+        for array in self._embedder.embed_stream(sentences, "all"):
+            yield np.concatenate([of(array) for of in self.layers.values()], axis=-1)
+
+
+def model_scores(
+    model: str, sentences: Sequence[list[str]], settings: TrainingSettings, folder: Path
+) -> dict[str, Scores]:
+    """The scores of each layer's means, and of word2vec, on the words that all have."""
+    embedder = SideBySide(Embedder.load(model))
+    with Display() as shown:
+        trained = train_vectors(sentences, settings, observer=shown).vectors
+        means = StaticVectors.from_model(
+            embedder, sentences, min_count=settings.min_count, observer=shown
+        )
+    bundled = StaticVectors.load()
+    words = [word for word in means.words if word in bundled]
+    found = {"word2vec, this text": trained, "word2vec, bundled": bundled, "all": means}
+    tables = {name: np.stack([one.vector(word) for word in words]) for name, one in found.items()}
+    parts = np.split(tables.pop("all"), len(embedder.layers), axis=1)
+    tables |= dict(zip(embedder.layers, parts, strict=True))
+    tables |= {name + COMMON: without_common(one, one) for name, one in tables.items()}
+    return {
+        name: similarity_scores(StaticVectors(words, one), folder) for name, one in tables.items()
+    }
 
 
 def trained_scores(
@@ -94,31 +133,30 @@ def rows_of(ours: Sequence[Scores], theirs: Sequence[Scores]) -> Iterator[list[s
         yield [name, *cells, f"{fmean(one) - fmean(other):+.4f}"]
 
 
-def measure(arguments: argparse.Namespace) -> tuple[list[Scores], list[Scores]]:
+def measure(
+    arguments: argparse.Namespace, sentences: list[list[str]]
+) -> tuple[list[Scores], list[Scores]]:
     """The scores of elmokit and of gensim, for each seed."""
     if arguments.vectors:
         vectors = StaticVectors.load(arguments.vectors)
-        theirs = gensim_scores(gensim_of(vectors), arguments.wordsim)
+        theirs = gensim_scores(vectors.to_gensim(), arguments.wordsim)
         return [our_scores(vectors, arguments.wordsim)], [theirs]
-    sentences = list(read_sentences(find_files(arguments.text), TextSettings.of_corpus("default")))
     pairs = [
-        trained_scores(
-            sentences,
-            TrainingSettings(
-                method=arguments.method,
-                seed=seed,
-                threads=arguments.threads,
-                epochs=arguments.epochs,
-            ),
-            arguments.wordsim,
-        )
+        trained_scores(sentences, settings_of(arguments, seed), arguments.wordsim)
         for seed in range(1, arguments.seeds + 1)
     ]
     return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
 
 
+def settings_of(arguments: argparse.Namespace, seed: int = 1) -> TrainingSettings:
+    """How word2vec is trained."""
+    return TrainingSettings(
+        method=arguments.method, seed=seed, threads=arguments.threads, epochs=arguments.epochs
+    )
+
+
 @one_line_errors()
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line; say what went wrong in one line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     source = parser.add_mutually_exclusive_group(required=True)
@@ -129,9 +167,21 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
-    ours, theirs = measure(parser.parse_args())
-    print(table(["set", "elmokit", "gensim", "difference"], rows_of(ours, theirs)))
-    print(f"\n{describe()}")
+    parser.add_argument("--model", help="a model whose layers are to be scored on --text")
+    given = parser.parse_args(arguments)
+    files = find_files(given.text) if given.text else []
+    sentences = list(read_sentences(files, TextSettings.of_corpus("default")))
+    if given.model:
+        found = model_scores(given.model, sentences, settings_of(given), given.wordsim)
+        sets = next(iter(found.values()))
+        rows = [[one, *(f"{scores[one]:.3f}" for scores in found.values())] for one in sets]
+        means = (np.nanmean([*scores.values()]) for scores in found.values())
+        rows.append(["mean", *(f"{mean:.3f}" for mean in means)])
+        print(table(["set", *found], rows))
+    else:
+        ours, theirs = measure(given, sentences)
+        print(table(["set", "elmokit", "gensim", "difference"], rows_of(ours, theirs)))
+    print("\n" + command_line("runs.static_scores", arguments))
 
 
 if __name__ == "__main__":

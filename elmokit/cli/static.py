@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,9 @@ from elmokit.cli.progress import Display, show_stage
 
 if TYPE_CHECKING:
     from elmokit.static.vectors import StaticVectors, WordNeighbour
+
+
+WRITTEN = "Where to write: .safetensors (half precision), .txt or .vec, .glove, or .bin."
 
 
 def show_scores(
@@ -57,7 +61,7 @@ def score_row(name: str, score: str, known: int, asked: int) -> str:
 
 @click.command()
 @click.argument("corpus", nargs=-1, required=True)
-@options.output("FILE", "Where to write: .safetensors (half precision), .txt or .vec, or .bin.")
+@options.output("FILE", WRITTEN)
 @options.choice(
     "--method",
     ("skip-gram", "cbow", "fasttext"),
@@ -108,6 +112,34 @@ def train(corpus: tuple[str, ...], output: str, quiet: bool, as_json: bool, **fl
     )
 
 
+@click.command(cls=options.ModelCommand)
+@click.argument("corpus", nargs=-1, required=True)
+@options.output("FILE", WRITTEN)
+@options.value("--layers", "LAYER", "average, sum, top, or a number.", default="average")
+@options.number("--min-count", "Leave out rarer words.", default=5)
+@options.number("--max-words", "Keep the most frequent (all).")
+@options.model
+@options.encoding
+@options.device
+@options.flag("--force", "Replace FILE if it is there.")
+@options.quiet
+def from_model(corpus: tuple[str, ...], output: str, quiet: bool, **flags: Any) -> None:
+    """Make vectors out of a biLM: the mean of a word's vectors wherever CORPUS has it.
+
+    \b
+    Examples:
+      elmo static from-model news/ -o elmo.safetensors
+      elmo static from-model "news/*.xz" -o elmo.glove --layers 1 --max-words 50000
+    """
+    from elmokit.static.training import model_vectors
+
+    names = ("model", "weights", "vocabulary", "tokenizer", "device")
+    load = partial(options.load_embedder, quiet=quiet, **{name: flags.pop(name) for name in names})
+    with Display(quiet) as shown:
+        vectors = model_vectors(corpus, output, load, observer=shown, **flags)
+    click.echo(f"{output}: {len(vectors):,} words, vectors of {vectors.vector_size}")
+
+
 top_option = options.number("--top", "How many words to show.", default=10)
 
 
@@ -123,10 +155,12 @@ def static() -> None:
       elmo static neighbours bank
       elmo static analogy glove.6B.50d.txt.gz "king - man + woman"
       elmo static train news.txt.gz -o vectors.safetensors
+      elmo static from-model news.txt.gz -o elmo.safetensors
     """
 
 
 static.add_command(train)
+static.add_command(from_model)
 
 
 @static.command()

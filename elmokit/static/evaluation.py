@@ -15,7 +15,6 @@ from typing import NamedTuple
 from elmokit.errors import FormatError, InputError
 from elmokit.io.fetch import Progress
 from elmokit.io.text_files import read_lines
-from elmokit.static.files import import_gensim
 from elmokit.static.vectors import StaticVectors, cosine
 from elmokit.system import import_extra
 
@@ -130,9 +129,7 @@ def analogy_scores(
     the words of the question excluded.
     """
     sections = read_questions(path)
-    keyed = import_gensim().KeyedVectors(vectors.vector_size)
-    words = vectors.words[:WORDS_LOOKED_AT]
-    keyed.add_vectors(words, vectors.rows(range(len(words))))
+    keyed = vectors.to_gensim(words=WORDS_LOOKED_AT)
     scores: list[AnalogyScore] = []
     for section, questions in sections.items():
         with TemporaryDirectory(prefix="elmokit-") as folder:  # gensim reads files only

@@ -36,7 +36,10 @@ SUFFIX = ".safetensors"
 VECTORS_FILE = f"vectors{SUFFIX}"
 """The file inside a folder of vectors."""
 STORED = ("float16", "float32")
-WRITTEN: dict[str, Kind] = {SUFFIX: "native", ".txt": "text", ".vec": "text", ".bin": "binary"}
+GLOVE = ".glove"
+WRITTEN: dict[str, Kind] = {
+    SUFFIX: "native", ".txt": "text", ".vec": "text", GLOVE: "text", ".bin": "binary",
+}  # fmt: skip
 """What the end of a file's name makes of it."""
 
 FASTTEXT = (793712314).to_bytes(4, "little")
@@ -90,8 +93,9 @@ def save_word_vectors(
 ) -> None:
     """Write different words and their finite (words, size) vectors, complete or not at all.
 
-    .txt or .vec is word2vec's text, .bin its binary file, both exact to the bit; .safetensors is
-    ours, in half precision, which stores the `description` too.
+    .txt or .vec is word2vec's text, .glove the same without its first line, .bin word2vec's binary
+    file, all exact to the bit; .safetensors is ours, in half precision, which stores the
+    `description` too.
     """
     kind = format_of(path)
     array = np.asarray(vectors, dtype=np.float32)
@@ -296,7 +300,8 @@ def _check_writable(path: PathLike, words: Sequence[str], vectors: Array, kind: 
 def _write_word2vec(path: PathLike, words: Sequence[str], vectors: Array, binary: bool) -> None:
     """Write word2vec's file; as text each number has the fewest digits that give it again."""
     with write_atomically(path) as temporary, open(temporary, "wb") as file:
-        file.write(b"%d %d\n" % vectors.shape)
+        if Path(path).suffix.lower() != GLOVE:
+            file.write(b"%d %d\n" % vectors.shape)
         for word, vector in zip(words, vectors.astype(NUMBER_TYPE, copy=False), strict=True):
             numbers = vector.tobytes() if binary else " ".join(map(str, vector)).encode()
             file.write(word.encode("utf-8") + b" " + numbers + b"\n")

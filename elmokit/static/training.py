@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +13,10 @@ from elmokit.config import Count, CountOrZero, Number, Settings, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
 from elmokit.io.files import check_new_file, disk_errors, write_atomically
-from elmokit.io.text_files import TextSettings, find_files
+from elmokit.io.text_files import Errors, TextSettings, find_files
 from elmokit.jobs.progress import Observer
 from elmokit.static.files import format_of, import_gensim, subwords_of
-from elmokit.static.vectors import NAMES, StaticVectors
+from elmokit.static.vectors import NAMES, Contextual, StaticVectors
 from elmokit.system import import_extra, usable_cpus
 from elmokit.text.characters import Sentence
 from elmokit.text.tokenizer import read_sentences
@@ -186,6 +186,32 @@ def train_from_files(
     else:
         trained.vectors.save(output)
     return trained
+
+
+def model_vectors(
+    patterns: Sequence[str | Path],
+    output: str | Path,
+    load: Callable[[], Contextual],
+    *,
+    errors: Errors = "strict",
+    encoding: str = "utf-8",
+    force: bool = False,
+    observer: Observer | None = None,
+    **how: Any,
+) -> StaticVectors:
+    """Write the static vectors of the words of text files by the model that `load` gives.
+
+    It is loaded once text and output are fine. `how` is for `StaticVectors.from_model`.
+    """
+    format_of(output)
+    check_new_file(output, force)
+    files, embedder, observer = find_files(patterns), load(), observer or Observer()
+    text = TextSettings.of_corpus(embedder.tokenizer.name, errors=errors, encoding=encoding)
+    with _split_once(files, text, False, Path(output), observer) as sentences:
+        vectors = StaticVectors.from_model(embedder, sentences, observer=observer, **how)
+    check_new_file(output, force)
+    vectors.save(output)
+    return vectors
 
 
 @contextmanager

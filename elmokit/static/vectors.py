@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import tee
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +17,16 @@ from elmokit.bundled import BUNDLED, BUNDLED_VECTORS, ENGLISH_SMALL_WORD2VEC, is
 from elmokit.config import Count, check_choice, checked
 from elmokit.errors import InputError
 from elmokit.io.fetch import Progress
-from elmokit.static.files import VECTORS_FILE, Subwords, read_word_vectors, save_word_vectors
+from elmokit.jobs.progress import Observer
+from elmokit.static.files import (
+    VECTORS_FILE,
+    Subwords,
+    import_gensim,
+    read_word_vectors,
+    save_word_vectors,
+)
 from elmokit.text.characters import Sentence, check_sentence, check_sentences, short
-from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
+from elmokit.text.tokenizer import AnyTokenizer, Tokenizer, split_text, tokenizer_of
 
 Vectors = NDArray[np.float32]
 
@@ -55,7 +64,7 @@ def near_forms(word: str, words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*near, *longer]))[:MOST_FORMS]
 
 
-NAMES = {"skip-gram": "word2vec", "cbow": "word2vec", "fasttext": "fastText"}
+NAMES = {"skip-gram": "word2vec", "cbow": "word2vec", "fasttext": "fastText", "mean": "ELMo mean"}
 """What vectors are called, by the method that made them."""
 ROWS_AT_ONCE = 1 << 15
 
@@ -65,6 +74,15 @@ class WordNeighbour(NamedTuple):
 
     word: str
     cosine: float
+
+
+class Contextual(Protocol):
+    """What embeds words in their sentences, as an `Embedder` does."""
+
+    tokenizer: Tokenizer
+
+    def embed_stream(self, sentences: Iterable[Sentence], layers: Any) -> Iterator[Vectors]:
+        """An array (words, size) for each sentence, in order."""
 
 
 class StaticVectors:
@@ -143,6 +161,46 @@ class StaticVectors:
             description=description,
         )
 
+    @classmethod
+    def from_model(
+        cls,
+        embedder: Contextual,
+        sentences: Iterable[Sentence],
+        layers: str | int = "average",
+        *,
+        min_count: int = 5,
+        max_words: int | None = None,
+        observer: Observer | None = None,
+    ) -> Self:
+        """Static vectors out of a biLM: the mean of a word's vectors wherever a text has it.
+
+        Args:
+            embedder: An `Embedder`.
+            sentences: Can be read twice, as a list can: to count words, and to embed them.
+            layers: One of them, or "average" or "sum", as in `Embedder.embed`.
+            min_count: Words that come less often get no vector.
+            max_words: Keep no more words than these, the most frequent; all of them if None.
+            observer: Told the words that are embedded.
+        """
+        if layers == "all":
+            raise InputError("a word has one vector: layers is 'all'; use 'average', or a number")
+        counts = Counter(word for sentence in sentences for word in sentence)
+        kept = [word for word, n in counts.most_common(max_words) if n >= min_count]
+        if not kept:
+            raise InputError(f"no word comes {min_count} times; give more text, or lower min_count")
+        sums, done = {word: np.zeros(1) for word in kept}, 0
+        again, embedded = tee(sentences)
+        with (observer or Observer()).stage("embedding", "word", counts.total()) as progress:
+            for vectors, words in zip(embedder.embed_stream(embedded, layers), again, strict=True):
+                for word, vector in zip(words, vectors, strict=True):
+                    if word in sums:
+                        sums[word] = sums[word] + vector  # in double precision
+                done += len(words)
+                progress(done, None)
+        means = np.array([sums[word] / counts[word] for word in kept], np.float32)
+        about, tokenizer = {"method": "mean", "layers": str(layers)}, embedder.tokenizer
+        return cls(kept, means, name=NAMES["mean"], tokenizer=tokenizer, description=about)
+
     def save(self, path: str | Path, *, words: int | None = None) -> None:
         """Write the vectors, or those of the first `words`; the file's name says the format.
 
@@ -152,6 +210,12 @@ class StaticVectors:
             checked("words", words, Count)
         description = {"tokenizer": self.tokenizer.name, **self.description}
         save_word_vectors(path, self.words[:words], self._table[:words], description)
+
+    def to_gensim(self, *, words: int | None = None) -> Any:
+        """The vectors, or those of the first `words`, as gensim's `KeyedVectors`; no subwords."""
+        keyed = import_gensim().KeyedVectors(self.vector_size)
+        keyed.add_vectors(self.words[:words], self.rows(slice(words)))
+        return keyed
 
     def __repr__(self) -> str:
         return f"StaticVectors({self.name!r}, {len(self)} words of {self.vector_size})"

@@ -4,8 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from closeness import assert_close
 from helpers import loaded_by
+from small_models import write_language_model
 from static.small_vectors import random_sentences, small_vectors
+
+from elmokit import Embedder, StaticVectors
 
 
 @pytest.fixture
@@ -88,6 +92,24 @@ def test_training_writes_vectors_that_the_other_commands_read(elmo, prints, fail
     assert "is there already" in fails("static", "train", text, "-o", output, *flags)
     _, out, _ = elmo("static", "train", text, "-o", output, *flags, "--force", "--json")
     assert json.loads(out)["kept"] == 30
+
+
+def test_static_vectors_out_of_a_model_are_files_of_word_vectors(prints, fails, text, tmp_path):
+    pytest.importorskip("gensim", reason="the extra static is not installed")
+    model = write_language_model(tmp_path / "model")
+    output = str(tmp_path / "v.glove")
+    flags = ["--model", model, "--layers", "top", "--max-words", "7", "--tokenizer", "whitespace"]
+    out = prints("static", "from-model", text, "-o", output, *flags)
+    assert out == f"{output}: 7 words, vectors of 12\n"
+    sentences = [line.split() for line in Path(text).read_text().splitlines()]
+    expected = StaticVectors.from_model(Embedder.load(model), sentences, "top", max_words=7)
+    found = StaticVectors.load(output)
+    assert found.words == expected.words
+    assert_close(found.rows(slice(None)), expected.rows(slice(None)))
+    flags[1] = "nothing"  # before the model is looked for
+    assert "is there already" in fails("static", "from-model", text, "-o", output, *flags)
+    output = str(tmp_path / "v.h5")
+    assert "a name that ends in" in fails("static", "from-model", text, "-o", output, *flags)
 
 
 def test_every_flag_of_training_reaches_the_library(elmo, text, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from closeness import assert_close
-from helpers import error_of
+from helpers import Heard, error_of
 from small_models import small_embedder
 from static.small_vectors import TABLE, WORDS, random_vectors, small_vectors
 
@@ -78,11 +78,27 @@ def test_king_without_man_and_with_woman_is_queen() -> None:
     assert {one.word for one in found}.isdisjoint({"king", "King", "woman", "man"})
 
 
+def test_a_model_s_vectors_of_a_word_are_averaged_over_a_text() -> None:
+    embedder, heard = small_embedder(), Heard()
+    sentences = [["a", "b", "a"], [], ["c", "a", "b"], ["Bank"]]
+    found = StaticVectors.from_model(embedder, sentences, 1, min_count=2, observer=heard)
+    words = np.concatenate(embedder.embed(sentences, 1))
+    assert found.words == ["a", "b"]
+    assert_close(found.rows([0, 1]), [words[[0, 2, 4]].mean(0), words[[1, 5]].mean(0)])
+    assert heard.stages["embedding"][-1] == (7, None)
+    assert (found.name, found.description["layers"]) == ("ELMo mean", "1")
+    fewer = StaticVectors.from_model(embedder, sentences, min_count=1, max_words=3)
+    assert fewer.words == ["a", "b", "c"]
+    assert "no word comes 5 times" in error_of(StaticVectors.from_model, embedder, sentences)
+    assert "is 'all'" in error_of(StaticVectors.from_model, embedder, sentences, "all")
+
+
 def test_analogy_and_neighbours_equal_gensim_s() -> None:
-    keyedvectors = pytest.importorskip("gensim.models.keyedvectors", reason="the extra static")
+    pytest.importorskip("gensim.models.keyedvectors", reason="the extra static")
     vectors = random_vectors()
-    keyed = keyedvectors.KeyedVectors(vectors.vector_size)
-    keyed.add_vectors(vectors.words, vectors.rows(range(len(vectors))))
+    keyed = vectors.to_gensim()
+    assert keyed.index_to_key == vectors.words
+    assert vectors.to_gensim(words=3).index_to_key == vectors.words[:3]
     ours = vectors.analogy(["w1", "w2"], ["w4"], top=5)
     theirs = keyed.most_similar(["w1", "w2"], ["w4"], topn=5)
     assert [one.word for one in ours] == [word for word, _ in theirs]

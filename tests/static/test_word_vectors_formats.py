@@ -25,7 +25,7 @@ WORDS = ["the", "강", "bank,"]
 VECTORS = np.array([[0.1, -0.25, 3], [0.01, 0.5, -7], [1, 2, 3]], np.float32)
 LINE_FEEDS = np.frombuffer(b"\x0a\x00\x80\x3f" * 6, "<f4").reshape(3, 2)
 """Numbers whose first byte is one."""
-FILES = ["v.txt", "v.vec", "v.bin", "v.safetensors"]
+FILES = ["v.txt", "v.vec", "v.glove", "v.bin", "v.safetensors"]
 
 
 def binary(words: list[str] = WORDS, vectors: np.ndarray = VECTORS, end: bytes = b"") -> bytes:
@@ -71,6 +71,12 @@ def test_gensim_reads_what_is_written(tmp_path: Path) -> None:
         )
         assert found.index_to_key == WORDS
         assert np.array_equal(found.vectors, VECTORS)
+
+
+def test_glove_s_text_has_no_first_line(tmp_path: Path) -> None:
+    for name in ("v.vec", "v.glove"):
+        save_word_vectors(tmp_path / name, WORDS, VECTORS)
+    assert (tmp_path / "v.vec").read_text() == "3 3\n" + (tmp_path / "v.glove").read_text()
 
 
 def test_what_gensim_writes_is_read(tmp_path: Path) -> None:
