@@ -23,7 +23,7 @@ check: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable \
-		".[dev,hub,ray,sentence-transformers,spacy]" accelerate datasets langchain-huggingface
+		".[dev,hub,ray,sentence-transformers,spacy]" accelerate datasets duckdb langchain-huggingface polars
 	$(BIN)/pytest -m slow
 
 benchmark: $(READY)

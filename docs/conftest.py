@@ -1,4 +1,4 @@
-"""Some pages need extras: where one is not installed they are skipped."""
+"""Pages that need extras, or other packages: where one is not installed they are skipped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from elmokit.bundled import BUNDLED_MODELS
 DOCS = Path(__file__).parent
 NEEDED = ("keras", "matplotlib", "sklearn")
 SLOW = {
+    DOCS / "search.md": ("lancedb",),
     DOCS / "spacy.md": ("spacy",),
     DOCS / "sentence-transformers.md": ("sentence_transformers", "langchain_huggingface"),
+    DOCS / "tables.md": ("duckdb", "polars", "pyarrow"),
 }
 NEEDING = {
     DOCS / "lancedb.md": ("lancedb",),
@@ -24,8 +26,9 @@ NEEDING = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark these pages among all items."""
+    """Mark these pages among all items, before the slow ones are left out."""
     for item in items:
         if item.path in NEEDING:
             missing = [name for name in NEEDING[item.path] if find_spec(name) is None]
