@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -17,10 +18,10 @@ from elmokit.errors import InputError
 from elmokit.io.text_files import ExampleFormat
 from elmokit.system import counted, keep_large_blocks
 from elmokit.tasks.catalogue import CATALOGUE, task_config
-from elmokit.tasks.config import ElmoPlace, Preset
+from elmokit.tasks.config import COLUMN_FORMATS, COLUMN_KINDS, ElmoPlace, Preset
 
 if TYPE_CHECKING:
-    from elmokit.io.text_files import Line
+    from elmokit.io.text_files import Line, TextSettings
     from elmokit.tasks.ask import PredictionItem
     from elmokit.tasks.config import TaskConfig
     from elmokit.tasks.folder import TaskFolder
@@ -165,14 +166,18 @@ def evaluate(
 @options.flag("--force", "Replace OUT.jsonl.")
 @options.choice(
     "--as",
-    ("jsonl", "text"),
-    "JSON lines, or the text itself with marks (coref, srl).",
+    ("text", "jsonl", "conll"),
+    "What people read; JSON lines; or the columns of CoNLL (ner, pos, srl, coref). Without it: "
+    "text on a terminal, conll for labelled columns, else jsonl.",
     called="shown_as",
-    default="jsonl",
+)
+@options.flag(
+    "--probabilities",
+    "In JSON lines: all that is known of each answer, with probabilities to four digits.",
 )
 @options.choice(
     "--format",
-    ("text", "jsonl", "csv", "tsv", "squad"),
+    ("text", "jsonl", "csv", "tsv", "squad", *COLUMN_FORMATS),
     "What INPUT is. Without it: what its name says, or else what --format was in training; "
     "standard input is text.",
 )
@@ -201,12 +206,13 @@ def predict(
     tagger: str | None,
     output: str | None,
     force: bool,
-    shown_as: str,
+    shown_as: Any,
+    probabilities: bool,
     device: str | None,
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Ask a trained task about text: JSON lines with labels and probabilities.
+    """Ask a trained task about text: its class, tags, entities, roles, or an answer.
 
     FOLDER is what elmo task train wrote. Each line of INPUT (- for standard input) is a raw text,
     or for pairs two texts with a tab between them; or INPUT is a table: .csv, .tsv, or .jsonl with
@@ -218,8 +224,12 @@ def predict(
     "question" and "context", a tab between the two, or SQuAD's JSON, whose answers are not looked
     at.
 
-    For coref all lines of INPUT are one document; JSON lines hold one each. --as text puts brackets
-    with numbers around what is mentioned, equal numbers for the same.
+    For coref all lines of INPUT are one document; JSON lines hold one each. In text, brackets with
+    numbers are around what is mentioned, equal numbers for the same.
+
+    INPUT may have labelled columns (.conll, .conllu, or by --format): the answer becomes one column
+    more, as conlleval and the reference scorer of coreference read it. In CoNLL-U it takes the
+    place of the tag, and roles take the place of those that were there, beside the same predicates.
 
     For srl the task finds the predicates, unless --predicates or --tagger say which they are, or
     JSON lines with "predicates": a list of words, or of their numbers from 0.
@@ -232,12 +242,13 @@ def predict(
       echo "Free entry! Text WIN to 80086 now" | elmo task predict my-spam -
       elmo task predict my-spam messages.csv --text-column message -o answers.jsonl
       elmo task predict my-ner news.txt -o entities.jsonl
+      elmo task predict my-ner eng.testb --format columns > for-conlleval.txt
       elmo task predict my-squad --context report.txt --question "Who wrote it?"
       elmo task predict my-coref story.txt --as text
       elmo task predict my-srl news.txt --tagger my-pos -o roles.jsonl
     """
     from elmokit.io.files import check_new_file
-    from elmokit.tasks.ask import answer_lines
+    from elmokit.tasks.ask import answer_lines, how_to_show, settings_to_predict
     from elmokit.tasks.folder import TaskFolder
 
     check_asked(input_file, questions, predicates, tagger)
@@ -250,11 +261,17 @@ def predict(
         raise InputError(f"{folder}: answers no questions; give texts as INPUT, not --question")
     if task.kind != "srl" and (predicates is not None or tagger is not None):
         raise InputError(f"{folder}: knows no predicates; give neither --predicates nor --tagger")
-    items = asked_items(task, input_file, questions, context, flags)
+    settings = settings_to_predict(input_file or "-", task, **text_flags(flags))
+    on_terminal = output is None and sys.stdout.isatty()
+    shown_as = shown_as or how_to_show(settings, on_terminal)
+    if shown_as == "conll" and task.kind not in COLUMN_KINDS:
+        raise InputError(f"{folder}: its answers are not columns; leave out --as conll")
+    items = asked_items(task, input_file, questions, context, settings)
     trained = load_task(opened, device, quiet, flags)
     items = with_predicates(items, trained, predicates, tagger, device)
     with Display(quiet) as shown:
-        lines = answer_lines(trained, items, as_text=shown_as == "text", observer=shown)
+        manner = {"shown_as": shown_as, "probabilities": probabilities}
+        lines = answer_lines(trained, items, **manner, observer=shown)
         number = write(lines, output)
     if output is not None and not quiet:
         click.echo(f"{counted(number, 'answer')} in {output}", err=True)
@@ -279,16 +296,15 @@ def asked_items(
     input_file: str | None,
     questions: Sequence[str],
     context: str | None,
-    flags: dict[str, Any],
+    settings: TextSettings,
 ) -> Iterator[PredictionItem]:
-    """What is asked about, in a file or as questions; takes the flags on reading out of `flags`.
+    """What is asked about, in a file or as questions.
 
     The rest of a file is read as it is answered; its first item is looked at here.
     """
     from elmokit.io.text_files import read_lines, read_text
-    from elmokit.tasks.ask import items_of, settings_to_predict
+    from elmokit.tasks.ask import items_of
 
-    settings = settings_to_predict(input_file or "-", task, **text_flags(flags))
     encoding = settings.encoding
     about = None if context is None else read_text(context, encoding)
     lines = read_lines(input_file, encoding) if input_file else lines_of_questions(questions)

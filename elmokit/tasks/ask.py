@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, tee
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.io.tables import NUMBER, TABLE_SUFFIXES, TableFormat, TableRow, table_rows
@@ -16,18 +16,28 @@ from elmokit.io.text_files import ENCODING, STANDARD_INPUT, Column, Line, TextSe
 from elmokit.jobs.progress import Observer
 from elmokit.static.files import is_utf8
 from elmokit.system import counted
-from elmokit.tasks.config import Kind, TaskConfig
-from elmokit.tasks.files.conll import DOCUMENT_START
+from elmokit.tasks.columns import (
+    LABELLED,
+    LabelledPart,
+    columns_text,
+    labelled_format,
+    labelled_parts,
+)
+from elmokit.tasks.config import COLUMN_FORMATS, Kind, TaskConfig
+from elmokit.tasks.files.conll import CONLLU_TAGS, DOCUMENT_START
 from elmokit.tasks.files.examples import PAIR, TEXT, TextColumns, text_positions
 from elmokit.tasks.files.squad import questions_of
+from elmokit.tasks.labelling import TagPrediction
+from elmokit.tasks.reading.task import AnswerPrediction
 from elmokit.tasks.srl.propositions import WithPredicates
 from elmokit.tasks.task import Prediction
 from elmokit.tasks.trained import TrainedTask
 from elmokit.text.tokenizer import Tokenizer
 
-LABELLED = (".conll", ".conllu", ".bio", ".iob", ".json")
 LABELLED_LINE = re.compile(rf"{DOCUMENT_START}\s|\(\d+ \(")
 """How files of labelled examples begin whose names say nothing: CoNLL's, and sentiment trees."""
+ShownAs = Literal["jsonl", "text", "conll"]
+"""How answers are shown."""
 QUESTION = TextColumns("a question", [("question",)])
 QUESTION_AND_CONTEXT = TextColumns("a question and its context", [("question", "context")])
 CONTEXT = "context"
@@ -41,12 +51,17 @@ def settings_to_predict(name: str | Path, task: TaskConfig, **given: Any) -> Tex
     in CSV and TSV, and UTF-8 elsewhere.
     """
     asks = task.kind == "reading" and suffix(name) == ".json"
-    found = given.get("format") or ("squad" if asks else format_of(name, task.files.format))
+    found = labelled_format(name, task.kind, given.get("format")) or given.get("format")
+    found = found or ("squad" if asks else format_of(name, task.files.format))
     of_training = {
-        "encoding": task.files.encoding if found in ("csv", "tsv") else ENCODING,
+        "encoding": task.files.encoding if found in ("csv", "tsv", *COLUMN_FORMATS) else ENCODING,
         # What tagged words are in is not a table of texts: its header says nothing here.
         "header": task.kind == "tags" or task.files.header,
     }
+    if found == "columns":
+        of_training["text_column"] = task.files.text_column
+    if found == "conllu" and str(task.files.label_column) in CONLLU_TAGS:
+        of_training["label_column"] = task.files.label_column
     return TextSettings(**{**of_training, **given, "format": found})
 
 
@@ -58,8 +73,8 @@ def format_of(name: str | Path, trained: str | None = None) -> str:
     """
     if suffix(name) in LABELLED:
         raise InputError(
-            f"{name}: is a file of labelled examples by its name; measure with elmo task evaluate, "
-            "give raw text or a table (.csv, .tsv, .jsonl) to predict, or say what it is (--format)"
+            f"{name}: is a file of labelled examples by its name, and not of this kind of task; "
+            "give raw text or a table (.csv, .tsv, .jsonl), or say what it is (--format)"
         )
     if suffix(name) in TABLE_SUFFIXES:
         return TABLE_SUFFIXES[suffix(name)]
@@ -75,12 +90,20 @@ def format_of(name: str | Path, trained: str | None = None) -> str:
     return str(trained)
 
 
+def how_to_show(settings: TextSettings, on_terminal: bool) -> ShownAs:
+    """How the answers to a file are shown where nobody says it."""
+    if settings.format in COLUMN_FORMATS:
+        return "conll"
+    return "text" if on_terminal else "jsonl"
+
+
 class PredictionItem(NamedTuple):
     """What a prediction is wanted for."""
 
     place: str  # "file, line 3"
     asked: Any  # as `TrainedTask.predict` takes it
     given: dict[str, Any]  # what a line of the answer begins with
+    labelled: LabelledPart | None = None  # the lines that it was read from, of a labelled file
 
 
 def items_of(
@@ -103,6 +126,9 @@ def items_of(
                 "and give no --context"
             )
         return _squad_items(list(lines), settings)
+    if settings.format in COLUMN_FORMATS:
+        parts = labelled_parts(lines, settings)
+        return (PredictionItem(part.place, part.asked, {}, part) for part in parts)
     if settings.format in TABLE_SUFFIXES.values():
         rows = table_rows(lines, cast(TableFormat, settings.format), settings)
         return (_row_item(row, task, settings, context) for row in rows)
@@ -151,7 +177,7 @@ def _text_items(
     if LABELLED_LINE.match(first.text):
         raise InputError(
             f"{first.place}: is labelled, as in CoNLL columns or sentiment trees, and predictions "
-            "are of raw text; measure with elmo task evaluate, or take the labels out"
+            "are of raw text; say what the file is (--format), or measure with elmo task evaluate"
         )
     if settings.text_columns:
         raise InputError(
@@ -239,16 +265,41 @@ def answer_lines(
     trained: TrainedTask,
     items: Iterable[PredictionItem],
     *,
-    as_text: bool = False,
+    shown_as: ShownAs = "jsonl",
+    probabilities: bool = False,
     observer: Observer | None = None,
 ) -> Iterator[str]:
-    """The answer to each item, a line of JSON or text; items are read as they are answered."""
+    """The answer to each item: JSON, text or columns; items are read as they are answered."""
     items, asked, named = tee(items, 3)
     found = trained.predictions(
         (item.asked for item in asked), places=(item.place for item in named), observer=observer
     )
-    for item, prediction in zip(items, found, strict=True):
-        yield prediction.to_text() if as_text else _json(answer_to(item, prediction.to_dict()))
+    for number, (item, prediction) in enumerate(zip(items, found, strict=True), start=1):
+        if shown_as == "text":
+            yield _text(item, prediction)
+        elif shown_as == "conll":
+            yield columns_text(prediction, number, item.labelled)
+        else:
+            yield _json(answer_to(item, prediction.to_answer(probabilities)))
+
+
+def _text(item: PredictionItem, prediction: Prediction) -> str:
+    """An answer for people: marks in what was asked, or the answer before it."""
+    if prediction.marks_text:
+        return prediction.to_text()
+    asked = item.asked[0] if isinstance(prediction, AnswerPrediction) else item.asked
+    return f"{prediction.to_text()}  {_on_one_line(asked)}"
+
+
+def _on_one_line(asked: Any) -> str:
+    """A text, words, or a pair of them.
+
+    >>> _on_one_line(("a  b", ["c", "d"]))
+    'a b | c d'
+    """
+    if isinstance(asked, tuple):
+        return " | ".join(map(_on_one_line, asked))
+    return " ".join(asked.split() if isinstance(asked, str) else asked)
 
 
 def answer_to(item: PredictionItem, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,7 +371,7 @@ def about_verbs(
 
 def _verbs(tagged: Iterable[Prediction]) -> list[int]:
     """The numbers of the words that are verbs, in the sentences of an item."""
-    tags = chain.from_iterable(each.to_dict()["tags"] for each in tagged)
+    tags = chain.from_iterable(cast(TagPrediction, each).tags for each in tagged)
     return [number for number, tag in enumerate(tags) if tag.startswith(OF_VERBS)]
 
 

@@ -54,6 +54,10 @@ class CorefConfig(Settings):
 Kind = Literal["text", "tags", "pair", "reading", "coref", "srl"]
 """What a task is about: texts, each word of a sentence, pairs of texts, questions about a text,
 documents, what verbs say."""
+COLUMN_KINDS: tuple[Kind, ...] = ("tags", "srl", "coref")
+"""Those whose answers can be columns of CoNLL."""
+COLUMN_FORMATS = ("columns", "conllu", "propbank", "conll2012", "coref")
+"""Formats of labelled files, to which answers can be added."""
 ElmoPlace = Literal["none", "input", "output", "both"]
 NetworkName = Literal["pooled", "biattentive", "tagger", "esim", "reader", "coref", "highway"]
 LayerName = Annotated[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from elmokit.errors import FormatError, InputError, MissingFileError
 from elmokit.io.files import read_object, sha256_of
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.examples import Labels
+from elmokit.tasks.srl.propositions import CONTINUED, VERB
+from elmokit.tasks.tags import entity_tag, entity_types, shown_type
 
 FORMAT = "elmokit-task"
 VERSION = 1
@@ -22,6 +26,14 @@ BILM = "bilm"
 CHECKPOINTS = "checkpoints"
 """The folder of them, in that of a run."""
 RESULTS = "results.json"
+OF_VERB = (VERB, CONTINUED + VERB)
+"""Roles that answers have not: the predicate itself, and the rest of it."""
+
+
+def is_task(folder: Path) -> bool:
+    """Whether a folder is that of a trained task."""
+    path = folder / CONFIG
+    return path.is_file() and read_object(path).get("format") == FORMAT
 
 
 class TaskFolder:
@@ -75,8 +87,39 @@ class TaskFolder:
         """The labels that the task knows."""
         return Labels(tuple(read_object(self.file(LABELS))["labels"]))
 
+    def answer_labels(self) -> tuple[str, ...]:
+        """The labels as answers have them: of entities and of roles the types alone."""
+        names = self.labels().names
+        if self.config.kind not in ("tags", "srl") or not all(map(entity_tag, names)):
+            return names
+        types = map(shown_type, entity_types(names))
+        return tuple(each for each in types if self.config.kind == "tags" or each not in OF_VERB)
+
+    def facts(self) -> dict[str, Any]:
+        """What it is and how good, as plain values: the main numbers of its scores."""
+        scores = {
+            part: {name: value for name, value in score.items() if isinstance(value, float)}
+            for part, score in self.scores().items()
+        }
+        about = {"task": self.config.name, "kind": self.config.kind}
+        return {**about, "labels": list(self.answer_labels()), "scores": scores}
+
     def scores(self) -> dict[str, dict[str, Any]]:
         """Its scores on dev and on test, as far as training has left them."""
         path = self.folder / RESULTS
         found = read_object(path) if path.is_file() else {}
         return {part: found[part] for part in ("dev", "test") if isinstance(found.get(part), dict)}
+
+
+def task_folders(folders: Sequence[str | Path]) -> dict[str, TaskFolder]:
+    """Folders of trained tasks, by the names that clients know them by, which must differ."""
+    found: dict[str, TaskFolder] = {}
+    for folder in folders:
+        name = Path(os.path.abspath(folder)).name
+        if name in found:
+            raise InputError(
+                f"{folder}: another task is called {name!r} too, by the name of its folder; rename "
+                "one of them"
+            )
+        found[name] = TaskFolder(folder)
+    return found

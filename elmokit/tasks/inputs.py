@@ -187,6 +187,18 @@ class StaticLookup(nn.Module):
             self._append(found.words, found.vectors)
         return len(found.words)
 
+    def look_up_all(self, progress: Progress | None = None) -> bool:
+        """Read every vector of the file, which is then not asked again; whether it is there."""
+        source, self.source = self.source, None
+        if source is None:
+            return True
+        if not Path(source.path).is_file() or source_of(source.path) != source:
+            return False
+        found = read_word_vectors(source.path, progress=progress)
+        new = [row for row, word in enumerate(found.words) if word not in self._rows]
+        self._append([found.words[row] for row in new], found.vectors[new])
+        return True
+
     def _row_of(self, word: str) -> int:
         for form in forms_of(word, self.lowercase):
             row = self._rows.get(form)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -41,8 +41,11 @@ from elmokit.tasks.task import (
     Prediction,
     Task,
     TaskModel,
+    TextSpan,
+    bracketed,
     check_has_words,
     sentences_of,
+    starts_of,
     words_of,
 )
 from elmokit.text.characters import short
@@ -55,6 +58,7 @@ Labelled = TypeVar("Labelled", TextExample, PairExample)
 class LabelPrediction(Prediction):
     """The class of a text or of a pair."""
 
+    marks_text: ClassVar[bool] = False
     label: str
     probabilities: Mapping[str, float]
     """Of every class."""
@@ -62,6 +66,15 @@ class LabelPrediction(Prediction):
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {"label": self.label, "probabilities": dict(self.probabilities)}
+
+    def to_text(self) -> str:
+        """The class, as wide as any, and its probability.
+
+        >>> LabelPrediction("ham", {"ham": 0.75, "spam": 0.25}).to_text()
+        'ham    75.0%'
+        """
+        width = max(map(len, self.probabilities))
+        return f"{self.label:<{width}}  {self.probabilities[self.label]:6.1%}"
 
 
 class LabelTask(Task[Labelled, Network, str]):
@@ -259,6 +272,23 @@ class TagPrediction(Prediction):
     """Where each word stands in the raw text; None where words were given."""
     entities: tuple[Entity, ...] | None = None
     """None where tags are not those of entities."""
+    text: str | None = None
+    """The raw text; None where words were given."""
+    sentences: tuple[int, ...] = (0,)
+    """The first word of each sentence."""
+
+    def to_text(self) -> str:
+        """Brackets around entities; or each word with its tag, a line for each sentence.
+
+        >>> TagPrediction(("It", "rains"), ("PRON", "VERB"), ({}, {})).to_text()
+        'It/PRON rains/VERB'
+        """
+        if self.entities is not None:
+            marks = ((entity.type, TextSpan(*entity[1:])) for entity in self.entities)
+            return bracketed(self.text, self.words, marks)
+        tagged = [f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True)]
+        bounds = pairwise((*self.sentences, len(tagged)))
+        return "\n".join(" ".join(tagged[first:end]) for first, end in bounds)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -424,6 +454,8 @@ class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):
             tuple(chain.from_iterable(each.probabilities for each in predictions)),
             None if parsed.text is None else parsed.offsets,
             tuple(entities) if self.entities else None,
+            parsed.text,
+            starts_of([each.words for each in predictions]),
         )
 
 

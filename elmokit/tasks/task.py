@@ -7,7 +7,8 @@ class of it, and a line in `KINDS`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
@@ -35,16 +36,53 @@ class TaskModel(nn.Module, Generic[Network]):
         self.network = network
 
 
+PROBABILITY_DIGITS = 4
+PROBABILITIES = ("probability", "probabilities")
+WORD_NUMBERS = ("first_word", "end_word", "word")
+
+
 class Prediction(ABC):
-    """What a trained task says of a text, of words, or of a pair."""
+    """What a trained task says of a text, of words, or of a pair.
+
+    Attributes:
+        marks_text: Whether `to_text` is what was given, with marks in it.
+    """
+
+    marks_text: ClassVar[bool] = True
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
+        """All of it, as plain values for JSON."""
 
+    @abstractmethod
     def to_text(self) -> str:
-        """For people: what was given, marked with what was found."""
-        raise InputError("the answers of this task are not text; leave out --as text")
+        """For people: what was found, as marks in what was given where it has places there."""
+
+    def to_answer(self, probabilities: bool = False) -> dict[str, Any]:
+        """Labels and spans, as the command line and the service give them.
+
+        Spans are counted in characters, or in words where those were given. With `probabilities`
+        it is all of `to_dict`, to four digits.
+        """
+        found = self.to_dict()
+        if probabilities:
+            return _plain(found, short=False)
+        named = "tags" in found and "entities" not in found  # the tags themselves are the answer
+        left_out = ("offsets", *PROBABILITIES, *(() if named else ("words", "tags")))
+        return _plain({name: found[name] for name in found if name not in left_out}, short=True)
+
+
+def _plain(value: Any, short: bool) -> Any:
+    """Plain values with four digits; or without probabilities, and with one place of each span."""
+    if isinstance(value, list | tuple):
+        return [_plain(each, short) for each in value]
+    if not isinstance(value, Mapping):
+        return round(value, PROBABILITY_DIGITS) if isinstance(value, float) else value
+    if short:
+        numbers = WORD_NUMBERS if value.get("start") is not None else ()
+        kept = (name for name in value if name not in (*numbers, *PROBABILITIES))
+        value = {name: value[name] for name in kept if value[name] is not None}
+    return {name: _plain(each, short) for name, each in value.items()}
 
 
 class TextSpan(NamedTuple):
@@ -55,6 +93,31 @@ class TextSpan(NamedTuple):
     end_word: int
     start: int | None  # text[start:end] of the raw text; None where words were given
     end: int | None
+
+    def place(self, words: Words) -> Offsets:
+        """Where it is in the raw text, or in all words with spaces between them."""
+        if self.start is not None and self.end is not None:
+            return self.start, self.end
+        start = sum(len(word) + 1 for word in words[: self.first_word])
+        return start, start + len(self.text)
+
+
+def bracketed(text: str | None, words: Words, marks: Iterable[tuple[str, TextSpan]]) -> str:
+    """A text, or words, with brackets around spans that may be in one another, and their names.
+
+    >>> bracketed("Ann left.", ("Ann", "left", "."), [("PER", TextSpan("Ann", 0, 1, 0, 3))])
+    '[PER Ann] left.'
+    """
+    text = " ".join(words) if text is None else text
+    places = [(*span.place(words), name) for name, span in marks]
+    # At one place brackets close before others open; the longest opens first, and closes last.
+    opening = [((start, 1, -end), f"[{name} ") for start, end, name in places]
+    closing = [((end, 0, -start), "]") for start, end, _ in places]
+    parts, done = [], 0
+    for (place, _, _), bracket in sorted(opening + closing):
+        parts += [text[done:place], bracket]
+        done = place
+    return "".join([*parts, text[done:]])
 
 
 class ParsedInput(NamedTuple):
@@ -150,6 +213,8 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
 
 
 AnyTask = Task[Any, Any, Any]
+EMPTY_TEXT = "empty_text"
+"""What programs know the error by that is about a text without words."""
 
 
 def words_of(item: Any, tokenizer: Tokenizer, place: str) -> Words:
@@ -177,7 +242,17 @@ def sentences_of(item: Any, tokenizer: Tokenizer, place: str) -> ParsedInput:
     )
 
 
+def starts_of(sentences: Sequence[Words]) -> tuple[int, ...]:
+    """The number of the first word of each sentence, counted through all of them.
+
+    >>> starts_of([("a", "b"), ("c",)])
+    (0, 2)
+    """
+    return tuple(accumulate(map(len, sentences), initial=0))[:-1] or (0,)
+
+
 def check_has_words(words: Words, place: str) -> None:
     """Raise for what no class can be told of."""
     if not words:
-        raise InputError(f"{place}: has no words, so nothing can be said of it; leave it out")
+        problem = f"{place}: has no words, so nothing can be said of it; leave it out"
+        raise InputError(problem, EMPTY_TEXT)

@@ -351,7 +351,7 @@ class TrainedTask:
         if places is None:
             places = (f"item {number}" for number in count(1))
         named = zip(items, places, strict=False)
-        inputs = (self._parsed(item, place) for item, place in named)
+        inputs = (self.parse(item, place) for item, place in named)
         size = most = ITEMS_PER_LOOK_UP
         if self.model.inputs.static is None:
             size, most = min(FIRST_ITEMS, ITEMS_AT_ONCE), ITEMS_AT_ONCE
@@ -363,11 +363,12 @@ class TrainedTask:
                 for start in range(0, len(read), ITEMS_AT_ONCE):
                     some = read[start : start + ITEMS_AT_ONCE]
                     words = sum(size_of(one) for parsed in some for one in parsed.examples)
-                    yield from self._predictions_of(some, partial(_part, advance, done, words))
+                    yield from self.predict_parsed(some, partial(_part, advance, done, words))
                     done += words
                 size = min(2 * size, most)
 
-    def _parsed(self, item: Any, place: str) -> ParsedInput:
+    def parse(self, item: Any, place: str) -> ParsedInput:
+        """What somebody asks about, as sentences of words; `place` names it in errors."""
         parsed = self.task.parse_input(item, self.tokenizer, place)
         of_given_words = parsed.text is not None and self.task.kind in OF_GIVEN_WORDS
         if of_given_words and self.tokenizer.name == "kiwi" and not self._warned:
@@ -375,9 +376,10 @@ class TrainedTask:
             warnings.warn(GIVEN_WORDS, ElmoWarning, stacklevel=2)
         return parsed
 
-    def _predictions_of(
-        self, inputs: Sequence[ParsedInput], progress: Progress
+    def predict_parsed(
+        self, inputs: Sequence[ParsedInput], progress: Progress | None = None
     ) -> Iterator[Prediction]:
+        """Predictions for what `parse` gave, all computed at once."""
         examples = [example for parsed in inputs for example in parsed.examples]
         found = iter(
             self.task.predict_batches(

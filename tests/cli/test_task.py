@@ -259,7 +259,7 @@ def test_raw_text_becomes_json_lines_with_probabilities(
 ) -> None:
     text = "you $$$ 1000.\n\nwe see MOTHER.\n"
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
-    out = prints_only("task", "predict", str(spam), "-")
+    out = prints_only("task", "predict", str(spam), "-", "--probabilities")
     first, second = map(json.loads, out.splitlines())
     assert (first["text"], first["label"]) == ("you $$$ 1000.", "spam")
     assert (second["text"], second["label"]) == ("we see MOTHER.", "ham")

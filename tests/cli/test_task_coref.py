@@ -32,9 +32,11 @@ def test_the_command_line_trains_evaluates_and_brackets(prints: Prints, tmp_path
     assert re.sub(r"\[\d+ |\]", "", out) == f"{answer['text']}\n"
 
 
-def test_the_answers_of_another_task_are_no_text(fails: Fails, tmp_path: Path) -> None:
+def test_a_label_is_text_and_no_column(prints: Prints, fails: Fails, tmp_path: Path) -> None:
     settings = {"inputs.elmo": "none", "inputs.characters": True, "training.epochs": 1}
-    folder = train(tmp_path, "spam", settings, bilm=None).folder
+    folder = str(train(tmp_path, "spam", settings, bilm=None).folder)
     text = tmp_path / "some.txt"
     text.write_text("see you\n")
-    assert "leave out --as text" in fails("task", "predict", str(folder), str(text), "--as", "text")
+    out = prints("task", "predict", folder, str(text), "--as", "text", "--quiet")
+    assert re.fullmatch(r"(ham |spam)  +\d+\.\d%  see you\n", out)
+    assert "leave out --as conll" in fails("task", "predict", folder, str(text), "--as", "conll")

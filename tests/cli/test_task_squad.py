@@ -56,7 +56,7 @@ def test_questions_as_arguments_about_a_text_file(prints_only: Prints, squad: st
         ("who", "MOTHER"),
     ]
     for each in answers:
-        assert list(each) == ["question", "answer", "start", "end", "probability"]
+        assert list(each) == ["question", "answer", "start", "end"]
         assert TEXT[each["start"] : each["end"]] == each["answer"]
 
 

@@ -44,7 +44,7 @@ def text(tmp_path: Path) -> str:
 def test_predicates_are_found_and_their_arguments_printed(
     prints_only: Prints, folders: Folders, text: str
 ) -> None:
-    found = answer(prints_only, folders.roles, text)
+    found = answer(prints_only, folders.roles, text, "--probabilities")
     assert found["text"] == "We 777 MOTHER. the dog runs"
     first = found["predicates"][0]
     assert (first["text"], first["start"], first["end"]) == ("777", 3, 6)
@@ -61,7 +61,8 @@ def test_predicates_are_those_words_that_are_named(
 def test_predicates_are_what_a_tagger_takes_for_verbs(
     prints_only: Prints, folders: Folders, text: str
 ) -> None:
-    found = answer(prints_only, folders.roles, text, "--tagger", folders.tagger)
+    flags = ("--tagger", folders.tagger, "--probabilities")
+    found = answer(prints_only, folders.roles, text, *flags)
     assert "runs" in [each["text"] for each in found["predicates"]]
     assert {each["probability"] for each in found["predicates"]} == {None}
 

@@ -24,7 +24,7 @@ class Says:
     ) -> Iterator[LabelPrediction]:
         with (observer or Observer()).stage("predicting", "word") as progress:
             progress(2, 2)
-        return (LabelPrediction("ham", {"ham": 1.0}) for _ in zip(items, places, strict=True))
+        return (LabelPrediction("ham", {"ham": 0.76543}) for _ in zip(items, places, strict=True))
 
 
 TRAINED = cast(TrainedTask, Says())
@@ -38,8 +38,10 @@ def test_every_item_is_a_line_of_json_and_progress_is_told() -> None:
     told = Heard()
     lines = list(answer_lines(TRAINED, items, observer=told))
     assert '"text": "\xe9"' in lines[0]
-    assert json.loads(lines[1]) == {"text": "b", "label": "ham", "probabilities": {"ham": 1.0}}
+    assert json.loads(lines[1]) == {"text": "b", "label": "ham"}
     assert told.stages["predicting"][-1] == (2, 2)
+    *_, last = answer_lines(TRAINED, items, probabilities=True)
+    assert json.loads(last)["probabilities"] == {"ham": 0.7654}
 
 
 def test_an_item_is_answered_before_the_next_is_read() -> None:
@@ -62,9 +64,12 @@ def test_half_a_pair_of_surrogates_stays_escaped() -> None:
     assert line.encode()
 
 
-def test_labels_are_no_text() -> None:
-    with pytest.raises(InputError, match="leave out --as text"):
-        list(answer_lines(TRAINED, [PredictionItem(PLACE, "a", {})], as_text=True))
+def test_a_label_is_before_its_text_and_is_no_column() -> None:
+    items = [PredictionItem(PLACE, asked, {}) for asked in ("a\nb", ["a", "b"], ("a b", ["c"]))]
+    shown = list(answer_lines(TRAINED, items, shown_as="text"))
+    assert shown == ["ham   76.5%  a b", "ham   76.5%  a b", "ham   76.5%  a b | c"]
+    with pytest.raises(InputError, match="leave out --as conll"):
+        list(answer_lines(TRAINED, items, shown_as="conll"))
 
 
 def test_answers_keep_what_was_given_under_their_names() -> None:

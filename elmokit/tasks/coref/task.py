@@ -23,7 +23,7 @@ from elmokit.tasks.coref.network import (
     prune,
 )
 from elmokit.tasks.coref.scores import CorefScore, GapScore, score_clusters, score_pronouns
-from elmokit.tasks.examples import Labels, Offsets, Words, groups_within, size_of
+from elmokit.tasks.examples import Labels, Words, groups_within, size_of
 from elmokit.tasks.inputs import Sizes
 from elmokit.tasks.task import (
     ParsedInput,
@@ -31,8 +31,10 @@ from elmokit.tasks.task import (
     Task,
     TaskModel,
     TextSpan,
+    bracketed,
     check_has_words,
     sentences_of,
+    starts_of,
     words_of,
 )
 from elmokit.text.characters import batch_by_length
@@ -84,6 +86,8 @@ class CorefPrediction(Prediction):
     clusters: tuple[tuple[TextSpan, ...], ...]
     text: str | None = None
     """The raw text; None where words were given."""
+    sentences: tuple[int, ...] = (0,)
+    """The first word of each sentence."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -99,27 +103,9 @@ class CorefPrediction(Prediction):
         >>> CorefPrediction(("Ann", "says", "she", "can"), ((ann, she),)).to_text()
         '[1 Ann] says [1 she] can'
         """
-        text = " ".join(self.words) if self.text is None else self.text
-        places = [
-            (*self._place(mention), number)
-            for number, cluster in enumerate(self.clusters, start=1)
-            for mention in cluster
-        ]
-        # At one place brackets close before others open; the longest opens first, and closes last.
-        opening = [((start, 1, -end), f"[{number} ") for start, end, number in places]
-        closing = [((end, 0, -start), "]") for start, end, _ in places]
-        parts, done = [], 0
-        for (place, _, _), bracket in sorted(opening + closing):
-            parts += [text[done:place], bracket]
-            done = place
-        return "".join([*parts, text[done:]])
-
-    def _place(self, mention: TextSpan) -> Offsets:
-        """Where a mention is in the raw text, or in its words with spaces between them."""
-        if mention.start is not None and mention.end is not None:
-            return mention.start, mention.end
-        start = sum(len(word) + 1 for word in self.words[: mention.first_word])
-        return start, start + len(mention.text)
+        numbered = enumerate(self.clusters, start=1)
+        marks = ((str(number), mention) for number, cluster in numbered for mention in cluster)
+        return bracketed(self.text, self.words, marks)
 
 
 class CorefTask(Task[Document, CorefNetwork, Clusters]):
@@ -245,7 +231,7 @@ class CorefTask(Task[Document, CorefNetwork, Clusters]):
         mentions = tuple(
             tuple(parsed.locate(words, *span) for span in cluster) for cluster in clusters
         )
-        return CorefPrediction(words, mentions, parsed.text)
+        return CorefPrediction(words, mentions, parsed.text, starts_of(document.sentences))
 
     def _kept(self, words: ReadWords, given: Sequence[Span]) -> list[Span]:
         """The best spans that do not cross one another; where some are given, those alone.

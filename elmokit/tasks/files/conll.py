@@ -19,11 +19,18 @@ from elmokit.io.tables import LABEL_FLAG, TEXT_FLAG
 from elmokit.io.text_files import Column, Line, TextSettings, paragraphs, read_lines
 from elmokit.system import counted
 from elmokit.tasks.coref.documents import PART, Document, Span, make_clusters
-from elmokit.tasks.examples import TaggedSentence
+from elmokit.tasks.examples import TaggedSentence, Words
 from elmokit.tasks.files.trees import unescaped
 from elmokit.tasks.srl.propositions import VERB, Proposition, RoleSentence
 from elmokit.tasks.tags import LabelledSpan
-from elmokit.text.conllu import FORM, POSITIONS, UNSPECIFIED, PartOfSpeech, tagged_words
+from elmokit.text.conllu import (
+    FORM,
+    POSITIONS,
+    UNSPECIFIED,
+    PartOfSpeech,
+    tagged_words,
+    values_of,
+)
 
 DOCUMENT_START = "-DOCSTART-"
 CONLLU_TAGS: dict[str, PartOfSpeech] = {
@@ -70,10 +77,11 @@ def _lines(path: str | Path, settings: TextSettings) -> Iterator[Line]:
 
 
 def _rows(lines: Iterable[Line]) -> list[ColumnRow]:
-    return [ColumnRow(line, _columns(line)) for line in lines]
+    return [ColumnRow(line, columns_of(line)) for line in lines]
 
 
-def _columns(line: Line) -> list[str]:
+def columns_of(line: Line) -> list[str]:
+    """The columns of a line that is not blank."""
     if "\t" in line.text:
         return [column.strip() for column in line.text.split("\t")]
     # A no-break space and the like are part of a word, as in "10 000": only a space separates.
@@ -83,7 +91,7 @@ def _columns(line: Line) -> list[str]:
 def _without_document_starts(lines: Iterable[Line]) -> Iterator[Line]:
     """The lines, with a blank one where a document starts: no sentence continues across it."""
     for line in lines:
-        starts = line.text.startswith(DOCUMENT_START) and _columns(line)[0] == DOCUMENT_START
+        starts = line.text.startswith(DOCUMENT_START) and columns_of(line)[0] == DOCUMENT_START
         yield line._replace(text="") if starts else line
 
 
@@ -97,6 +105,19 @@ def _tagged_sentence(
     words = tuple(columns[word_at] for _, columns in rows)
     tags = tuple(columns[tag_at] for _, columns in rows)
     return TaggedSentence(words, tags, rows[0].line.place)
+
+
+def words_of_lines(lines: Sequence[Line], settings: TextSettings) -> Words:
+    """The words of a sentence's lines, whose tags are not looked at."""
+    if settings.format == "conllu":
+        return tuple(values_of(*line[:2])[FORM] for line in lines)
+    rows = _rows(lines)
+    first, columns = rows[0]
+    word = _word_column(first.place, settings) or 1
+    word_at = _position(word, TEXT_FLAG, len(columns), first)
+    for row in rows:
+        _check_width(*row, len(columns))
+    return tuple(columns[word_at] for _, columns in rows)
 
 
 def _check_width(line: Line, columns: Sequence[str], width: int) -> None:
@@ -134,7 +155,7 @@ def _word_column(path: str | Path, settings: TextSettings) -> Column | None:
 
 def read_conllu(path: str | Path, settings: TextSettings) -> list[TaggedSentence]:
     """The sentences of a file of CoNLL-U, in which every word has a tag."""
-    tag = _conllu_tag(path, settings)
+    tag = conllu_tag(path, settings)
     found = (_conllu_sentence(lines, tag) for lines in paragraphs(_lines(path, settings)))
     sentences = [sentence for sentence in found if sentence.words]
     if not sentences:
@@ -142,7 +163,7 @@ def read_conllu(path: str | Path, settings: TextSettings) -> list[TaggedSentence
     return sentences
 
 
-def _conllu_tag(path: str | Path, settings: TextSettings) -> PartOfSpeech:
+def conllu_tag(path: str | Path, settings: TextSettings) -> PartOfSpeech:
     """Which of its two columns of tags is named; that of the words can be none but its own."""
     word = _word_column(path, settings)
     if word is not None and str(word) != CONLLU_WORDS:
@@ -253,7 +274,7 @@ LAYOUTS: dict[PropsFormat, PropsLayout] = {
 def read_props(path: str | Path, format: PropsFormat, settings: TextSettings) -> list[RoleSentence]:
     """The sentences of a file, those without a predicate too."""
     lines = (line for line in _lines(path, settings) if not line.text.startswith(COMMENT))
-    sentences = [_role_sentence(some, LAYOUTS[format]) for some in paragraphs(lines)]
+    sentences = [role_sentence(some, LAYOUTS[format]) for some in paragraphs(lines)]
     if not any(sentence.propositions for sentence in sentences):
         raise InputError(
             f"{path}: no word of it is a predicate; name a file with semantic roles: "
@@ -282,7 +303,8 @@ def _note_marks_elsewhere(sentences: Sequence[RoleSentence]) -> None:
         )
 
 
-def _role_sentence(lines: Sequence[Line], layout: PropsLayout) -> RoleSentence:
+def role_sentence(lines: Sequence[Line], layout: PropsLayout) -> RoleSentence:
+    """The sentence of lines, with its predicates."""
     rows = _rows(lines)
     for line, columns in rows:
         if not layout.fits(columns):
@@ -352,7 +374,12 @@ NAME = re.compile(rf"{BEGIN}\s*\((?P<name>.*?)\)\s*(?:;\s*part\s+(?P<part>\S+))?
 
 def read_conll_coref(path: str | Path, settings: TextSettings) -> list[Document]:
     """The documents of a file, those without any mention too."""
-    return [_document(begin, lines) for begin, lines in _documents(_lines(path, settings))]
+    return list(coref_documents(_lines(path, settings)))
+
+
+def coref_documents(lines: Iterable[Line]) -> Iterator[Document]:
+    """The documents of lines."""
+    return (_document(begin, inside) for begin, inside in _documents(lines))
 
 
 def _documents(lines: Iterable[Line]) -> Iterator[tuple[Line, list[Line]]]:

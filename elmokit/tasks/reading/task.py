@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ from elmokit.tasks.reading.questions import (
     read_passage,
     score_answers,
 )
-from elmokit.tasks.task import ParsedInput, Prediction, Task, TaskModel, words_of
+from elmokit.tasks.task import EMPTY_TEXT, ParsedInput, Prediction, Task, TaskModel, words_of
 from elmokit.text.characters import short
 from elmokit.text.tokenizer import Tokenizer
 
@@ -62,6 +62,11 @@ class AnswerPrediction(Prediction):
     end: int
     probability: float
     """Among all spans of words that could be answers."""
+    marks_text: ClassVar[bool] = False
+
+    def to_text(self) -> str:
+        """The answer, and its probability."""
+        return f"{' '.join(self.answer.split())}  ({self.probability:.1%})"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -201,17 +206,19 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
             raise InputError(f"{place}: asks about {short(text)}; give a text")
         passage = self._passage(text, tokenizer, place)
         if not passage.offsets:
-            raise InputError(f"{place}: asks about a text that has no words; give one that has")
+            problem = f"{place}: asks about a text that has no words; give one that has"
+            raise InputError(problem, EMPTY_TEXT)
         words = words_of(asked, tokenizer, place)
         if not words:
-            raise InputError(f"{place}: the question has no words; ask something")
+            raise InputError(f"{place}: the question has no words; ask something", EMPTY_TEXT)
         return ParsedInput([replace(passage, questions=(Question(place, words),))], text)
 
     def _passage(self, text: str, tokenizer: Tokenizer, place: str) -> Passage:
         """A text that is asked about; most questions are about the same as the one before."""
-        if self._last is None or (self._last[0], self._last[1].text) != (tokenizer.name, text):
-            self._last = tokenizer.name, read_passage(text, tokenizer, place)
-        return replace(self._last[1], place=place)
+        last = self._last  # which another thread may replace meanwhile
+        if last is None or (last[0], last[1].text) != (tokenizer.name, text):
+            last = self._last = tokenizer.name, read_passage(text, tokenizer, place)
+        return replace(last[1], place=place)
 
     def merge_predictions(
         self, parsed: ParsedInput, predictions: Sequence[Answers]

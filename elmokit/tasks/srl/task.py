@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -28,7 +28,14 @@ from elmokit.tasks.srl.propositions import (
     with_given,
 )
 from elmokit.tasks.tags import OUTSIDE, LabelledSpan, scheme_tags, spans, types_of, write_tags
-from elmokit.tasks.task import ParsedInput, Prediction, Task, TaskModel, sentences_of
+from elmokit.tasks.task import (
+    ParsedInput,
+    Prediction,
+    Task,
+    TaskModel,
+    sentences_of,
+    starts_of,
+)
 from elmokit.text.tokenizer import Tokenizer
 
 WORDS_AT_ONCE = 8192
@@ -346,14 +353,14 @@ class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
         """The sentences of a text in one."""
         sentences = [example.words for example in parsed.examples]
         words = tuple(chain.from_iterable(sentences))
-        starts = list(accumulate(map(len, sentences), initial=0))
+        starts = starts_of(sentences)
         predicates = tuple(
             found_predicate(parsed, words, begin, each)
             for begin, some in zip(starts, predictions, strict=False)
             for each in some
         )
         offsets = None if parsed.text is None else parsed.offsets
-        return RolePrediction(words, predicates, offsets, tuple(starts[:-1]) or (0,))
+        return RolePrediction(words, predicates, offsets, starts)
 
 
 def propositions_of(examples: Sequence[RoleSentence]) -> list[Proposition]:
