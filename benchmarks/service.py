@@ -3,6 +3,7 @@
     python -m benchmarks.service                    both sizes, some minutes on 2 cores
     python -m benchmarks.service --size bundled     one of them: bundled, original
     python -m benchmarks.service --soak 600         full load for ten minutes, answers checked
+    python -m benchmarks.service --soak 600 --task my-ner --task my-spam    vectors and tasks mixed
 
 The clients are a process of their own; they ask for the vector of one sentence after another, over
 connections that they keep. Everything is measured in turns in one run: in bulk in this process;
@@ -28,7 +29,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -44,6 +45,7 @@ from elmokit.service.server import ModelServer
 from elmokit.service.state import ServedModel, load_model
 from elmokit.system import SHAPES_OF_A_SERVICE, give_back_large_blocks, remember_few_shapes
 
+EMBEDDINGS = "/v1/embeddings"
 CLIENTS = 64
 SECONDS = 16.0
 TURNS = 3
@@ -96,14 +98,14 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def running(size: str, gathers: bool = True) -> Iterator[Running]:
+def running(size: str, gathers: bool = True, tasks: Sequence[str] = ()) -> Iterator[Running]:
     """The service of a model in a process of its own, as `elmo serve` is one.
 
     Two threads of one process that both compute have two teams of OpenMP, more threads than cores;
     then these no longer wait for each other but sleep, and everything takes twice the time.
     """
     receiver, sender = context().Pipe(duplex=False)
-    process = context().Process(target=run_service, args=(sender, size, gathers))
+    process = context().Process(target=run_service, args=(sender, size, gathers, tasks))
     process.start()
     sender.close()  # so that a service which ends without a word is noticed
     try:
@@ -113,14 +115,14 @@ def running(size: str, gathers: bool = True) -> Iterator[Running]:
         process.join()
 
 
-def run_service(sender: Connection, size: str, gathers: bool) -> None:
+def run_service(sender: Connection, size: str, gathers: bool, tasks: Sequence[str]) -> None:
     """The service's own process; one that does not gather computes each request by itself."""
     give_back_large_blocks()
     if not gathers:
         gathering.COST_PER_BATCH = 1  # which the first sentence fills
 
     def load() -> ServedModel:
-        model = model_of(size)
+        model = model_of(size, tasks)
         give_back_large_blocks(model.block_kept)
         return model
 
@@ -136,17 +138,60 @@ def context() -> ForkServerContext:
     return found
 
 
+class Question(NamedTuple):
+    """What a client asks, and what it should be told."""
+
+    path: str
+    body: bytes
+    words: int
+    expected: Any = None  # a vector, or the answers of a task; None where nobody looks
+
+    def error(self, content: bytes) -> float:
+        """The largest difference between what came and what should; infinite for a wrong answer."""
+        if self.expected is None:
+            return 0.0
+        if self.path != EMBEDDINGS:
+            return 0.0 if json.loads(content)["answers"] == self.expected else float("inf")
+        packed = content.split(b'"embedding":"')[1].split(b'"')[0]
+        found = np.frombuffer(base64.b64decode(packed), "<f4")
+        return float(np.abs(found - self.expected).max())
+
+
+def questions_about(
+    texts: Sequence[str], words: Sequence[int], expected: Any = None
+) -> list[Question]:
+    """For the vector of each text."""
+    return [
+        Question(EMBEDDINGS, embedding_body(text), count, None if expected is None else expected[n])
+        for n, (text, count) in enumerate(zip(texts, words, strict=True))
+    ]
+
+
+def embedding_body(text: str) -> bytes:
+    """A request for the vector of a text."""
+    return json.dumps({"input": text, "model": "", "encoding_format": "base64"}).encode()
+
+
+def questions_for_tasks(
+    model: ServedModel, texts: Sequence[str], words: Sequence[int]
+) -> list[Question]:
+    """To each task in turn, with what the library answers."""
+    count, found = len(model.tasks), [Question("", b"", 0)] * len(texts)
+    for place, (name, task) in enumerate(model.tasks.items()):
+        numbers = range(place, len(texts), count)
+        predictions = task.trained.predict([texts[n] for n in numbers])
+        for n, prediction in zip(numbers, predictions, strict=True):
+            body = json.dumps({"texts": [texts[n]]}).encode()
+            found[n] = Question(f"/tasks/{name}", body, words[n], [prediction.to_answer()])
+    return found
+
+
 def ask(
-    address: str,
-    texts: Sequence[str],
-    words: Sequence[int],
-    seconds: float,
-    expected: np.ndarray | None = None,
-    clients: int = CLIENTS,
+    address: str, questions: Sequence[Question], seconds: float, clients: int = CLIENTS
 ) -> Load:
     """What clients in another process see that ask for so long, all at once."""
     receiver, sender = context().Pipe(duplex=False)
-    arguments = (sender, address, list(texts), list(words), seconds, expected, clients)
+    arguments = (sender, address, list(questions), seconds, clients)
     process = context().Process(target=run_clients, args=arguments)
     process.start()
     sender.close()  # so that clients which end without a word are noticed
@@ -156,29 +201,20 @@ def ask(
     return load
 
 
-def run_clients(sender, address, texts, words, seconds, expected, clients):  # type: ignore[no-untyped-def]
+def run_clients(sender, address, questions, seconds, clients):  # type: ignore[no-untyped-def]
     """The clients' own process."""
-    sender.send(asyncio.run(gather_clients(address, texts, words, seconds, expected, clients)))
+    sender.send(asyncio.run(gather_clients(address, questions, seconds, clients)))
 
 
 async def gather_clients(
-    address: str,
-    texts: list[str],
-    words: list[int],
-    seconds: float,
-    expected: np.ndarray | None,
-    clients: int,
+    address: str, questions: list[Question], seconds: float, clients: int
 ) -> Load:
     """Let all clients ask until the time is up."""
-    bodies = [
-        json.dumps({"input": text, "model": "", "encoding_format": "base64"}).encode()
-        for text in texts
-    ]
     load = Load(0, 0, 0.0, [], 0, 0.0)
     started, used = time.perf_counter(), time.process_time()
     end = started + seconds
     await asyncio.gather(
-        *(client(address, bodies, words, number, end, load, expected) for number in range(clients))
+        *(client(address, questions, number, end, load) for number in range(clients))
     )
     load.seconds = time.perf_counter() - started
     load.client_seconds = time.process_time() - used
@@ -186,13 +222,7 @@ async def gather_clients(
 
 
 async def client(
-    address: str,
-    bodies: list[bytes],
-    words: list[int],
-    number: int,
-    end: float,
-    load: Load,
-    expected: np.ndarray | None,
+    address: str, questions: list[Question], number: int, end: float, load: Load
 ) -> None:
     """One client: a sentence after another, over a connection that it opens again when it is lost.
 
@@ -202,48 +232,45 @@ async def client(
     connection = None
     turn = number * 61
     while (asked := time.perf_counter()) < end:
-        n = turn % len(bodies)
+        question = questions[turn % len(questions)]
         turn += 1
         load.requests += 1
         try:
             if connection is None:
                 connection = await asyncio.open_connection(place.hostname, place.port)
-            body = await exchange(*connection, place.netloc, bodies[n])
+            body = await exchange(*connection, place.netloc, question)
         except (OSError, EOFError):
             connection, body = None, None
             await asyncio.sleep(0.01)
         if body is None:
             load.failures += 1
             continue
-        load.words += words[n]
+        load.words += question.words
         load.latencies.append(time.perf_counter() - asked)
-        if expected is not None:
-            packed = body.split(b'"embedding":"')[1].split(b'"')[0]
-            found = np.frombuffer(base64.b64decode(packed), "<f4")
-            load.worst = max(load.worst, float(np.abs(found - expected[n]).max()))
+        load.worst = max(load.worst, question.error(body))
     if connection is not None:
         connection[1].close()
 
 
 async def exchange(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, body: bytes
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, question: Question
 ) -> bytes | None:
     """Send one body; what is answered, None where that is a refusal."""
     head = (
-        f"POST /v1/embeddings HTTP/1.1\r\nhost: {host}\r\n"
-        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        f"POST {question.path} HTTP/1.1\r\nhost: {host}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(question.body)}\r\n\r\n"
     )
-    writer.write(head.encode() + body)
+    writer.write(head.encode() + question.body)
     answer = await reader.readuntil(b"\r\n\r\n")
     length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
     content = await reader.readexactly(length)
     return content if answer.startswith(b"HTTP/1.1 200") else None
 
 
-def model_of(size: str) -> ServedModel:
-    """The bundled model, or one of the original's size."""
+def model_of(size: str, tasks: Sequence[str] = ()) -> ServedModel:
+    """The bundled model, with trained tasks if there are any, or one of the original's size."""
     if size == "bundled":
-        return load_model(tokenizer="whitespace")
+        return load_model(tokenizer="whitespace", tasks=tasks)
     torch.manual_seed(0)
     bilm = BiLM(SIZES["original"])
     saved = SavedModel(bilm.config, bilm.state_dict(), tokenizer="whitespace")
@@ -266,16 +293,16 @@ def measure(size: str, seconds: float, turns: int, count: int) -> None:
     model = model_of(size)
     sentences = real_sentences(count)[1]
     texts = [" ".join(words) for words in sentences]
-    counts = [len(words) for words in sentences]
+    questions = questions_about(texts, [len(words) for words in sentences])
     model.embedder.embed(sentences[:256])
     bulk, gathered, alone = 0.0, [], []
     with running(size) as service, running(size, gathers=False) as plain:
         for each in (service, plain):
-            ask(each.address, texts, counts, 1.0)  # packs weights, warms threads
+            ask(each.address, questions, 1.0)  # packs weights, warms threads
         for _ in range(turns):
             bulk = max(bulk, bulk_rate(model, sentences, seconds))
-            gathered.append(ask(service.address, texts, counts, seconds))
-            alone.append(ask(plain.address, texts, counts, seconds))
+            gathered.append(ask(service.address, questions, seconds))
+            alone.append(ask(plain.address, questions, seconds))
     best = max(gathered, key=lambda load: load.words_per_second)
     single = max(alone, key=lambda load: load.words_per_second)
     print(f"| {size} | in bulk, this process | {bulk:,.0f} | | | | |")
@@ -290,21 +317,24 @@ def measure(size: str, seconds: float, turns: int, count: int) -> None:
     print(f"| {size} | gathered : one at a time | {ratio:.1f} x | | | | |", flush=True)
 
 
-def soak(seconds: float, count: int) -> None:
-    """Print memory and differences minute by minute under full load."""
-    model = model_of("bundled")
+def soak(seconds: float, count: int, tasks: Sequence[str]) -> None:
+    """Print memory and differences minute by minute under full load; tasks are every second."""
+    model = model_of("bundled", tasks)
     sentences = real_sentences(count)[1]
     texts = [" ".join(words) for words in sentences]
     counts = [len(words) for words in sentences]
-    expected = model.embedder.encode(texts)
+    questions = questions_about(texts, counts, model.embedder.encode(texts))
+    if tasks:
+        asked = questions_for_tasks(model, texts[::2], counts[::2])
+        questions = [each for two in zip(asked, questions[1::2], strict=False) for each in two]
     part = min(60.0, max(1.0, seconds / 10))
     requests, failures, worst = 0, 0, 0.0
     memories: list[int] = []
     print(heading("seconds", "words/s", "p99", "failures", "largest difference", "memory"))
-    with running("bundled") as service:
+    with running("bundled", tasks=tasks) as service:
         started = time.perf_counter()
         while (passed := time.perf_counter() - started) < seconds:
-            load = ask(service.address, texts, counts, part, expected)
+            load = ask(service.address, questions, part)
             memories.append(service.resident_bytes)
             print(
                 f"| {passed + part:.0f} | {load.words_per_second:,.0f} | "
@@ -332,10 +362,11 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--sentences", type=int, default=SENTENCES)
     parser.add_argument("--soak", type=float, metavar="SECONDS")
+    parser.add_argument("--task", action="append", default=[], metavar="FOLDER")
     arguments = parser.parse_args()
     print(f"{describe()}; text: {real_sentences(1)[0]}\n")
     if arguments.soak:
-        soak(arguments.soak, arguments.sentences)
+        soak(arguments.soak, arguments.sentences, arguments.task)
         return
     print("| size | case | words/s | of bulk | p50 / p99 | failures | clients' share of a core |")
     print("|---|---|---|---|---|---|---|")

@@ -31,7 +31,7 @@ COMMANDS = {
     "probe": ("probe", "What each layer knows of words, and each direction of grammar."),
     "score": ("words", "Print the log probability of each sentence of a file."),
     "senses": ("analysis", "Part the occurrences of WORD in INDEX: one cluster a sense."),
-    "serve": ("serve", "Serve vectors over HTTP, and show the explorer page."),
+    "serve": ("serve", "Serve vectors and trained tasks over HTTP, and show the explorer page."),
     "static": ("static", "Static vectors: one for a word, whatever it means."),
     "task": ("task", "Train a task network on ELMo's vectors; measure it, and ask it."),
     "vocabulary": ("pretrain", "Count the words of CORPUS, and write those to predict."),

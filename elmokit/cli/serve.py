@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     "What elmo neighbours build has made: neighbours and senses are found in it.",
 )
 @options.static
+@options.value(
+    "--task",
+    "FOLDER",
+    "What elmo task train has made: it is asked by the name of its folder, at /tasks/NAME. May be "
+    "repeated.",
+    called="tasks",
+    multiple=True,
+)
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -75,7 +83,7 @@ if TYPE_CHECKING:
 )
 @options.flag("--quiet", "Write down what goes wrong, not every request.")
 def serve(**flags: Any) -> None:
-    """Serve vectors over HTTP, and show the explorer page.
+    """Serve vectors and trained tasks over HTTP, and show the explorer page.
 
     The page is at the URL that is printed, the API at /docs. Clients of OpenAI's embeddings work
     with that URL and v1 as their base URL. Only this machine can ask unless --host says otherwise;
@@ -86,6 +94,7 @@ def serve(**flags: Any) -> None:
     \b
     Examples:
       elmo serve
+      elmo serve --task my-ner --task my-spam
       elmo serve --model my-model --host 0.0.0.0 --api-key keys.txt
     """
     give_back_large_blocks()
@@ -101,6 +110,7 @@ def serve(**flags: Any) -> None:
 def run_service(
     *,
     index: str | None,
+    tasks: tuple[str, ...],
     static: str | None,
     host: str,
     port: int,
@@ -119,10 +129,14 @@ def run_service(
         from elmokit.analysis.neighbours.store import read_description
 
         read_description(index)
+    if tasks:
+        from elmokit.tasks.folder import task_folders
+
+        task_folders(tasks)
     from elmokit.service.server import ModelServer, is_loopback
 
     server = ModelServer(
-        partial(load_served, quiet, static, index=index, **flags),
+        partial(load_served, quiet, static, index=index, tasks=tasks, **flags),
         host=host,
         port=port,
         limits=limits,

@@ -111,9 +111,9 @@ LONGEST_NAME = 40
 CODES = {
     400: "invalid_body invalid_field wrong_fields empty_list wrong_dimensions wrong_layers "
     "sentence_count position_out_of_range gap_count gap_in_word unknown_word word_not_in_index "
-    "invalid_input",
+    "empty_text invalid_input",
     401: "invalid_api_key",
-    404: "unknown_route model_not_found no_index no_words missing_library",
+    404: "unknown_route model_not_found task_not_found no_index no_words missing_library",
     405: "method_not_allowed",
     406: "several_arrays",
     413: "body_too_long sentence_too_long too_many_sentences too_many_texts too_many_words "
@@ -188,7 +188,9 @@ def validation_error(error: Mapping[str, Any]) -> RequestError:
     >>> str(validation_error(wrong))
     'texts: Field required'
     """
-    field = ".".join(str(part)[:LONGEST_NAME] for part in error["loc"][1:])
+    # A client may invent a name with line breaks in it.
+    parts = ("".join(filter(str.isprintable, str(part))) for part in error["loc"][1:])
+    field = ".".join(part[:LONGEST_NAME] for part in parts)
     if error["type"] == "json_invalid" or not field:
         return RequestError("invalid_body", NOT_AN_OBJECT)
     return RequestError("invalid_field", f"{field}: {error['msg']}", parameter=field)

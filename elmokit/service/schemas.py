@@ -164,6 +164,56 @@ class SensesBody(Body):
     senses: int | None = Field(None, ge=1, le=20, description="How many; found where not given.")
 
 
+Pair = Annotated[list[Text | Texts], Field(min_length=2, max_length=2), FirstError()]
+"""Two texts, or the words of each."""
+
+
+class TaskBody(Body):
+    """What a trained task is asked about: texts, words or pairs."""
+
+    texts: Texts | None = Field(None, description="Raw texts; of each there is one answer.")
+    sentences: Sentences | None = Field(None, description="Or: lists of words.")
+    pairs: Annotated[list[Pair], FirstError()] | None = Field(
+        None,
+        description="Or, for tasks on pairs: two texts, or their words, each; for a reader a "
+        "question and the text that it is about.",
+    )
+    predicates: Texts | None = Field(
+        None, description="Of roles: these words are the predicates, wherever they occur."
+    )
+    probabilities: bool = Field(
+        False, description="All that is known of each answer, with probabilities to four digits."
+    )
+
+
+class TaskEntry(BaseModel):
+    """A trained task, and how good it is."""
+
+    name: str = Field(description="By which it is asked: POST /tasks/{name}.")
+    task: str
+    kind: str
+    labels: list[str]
+    scores: dict[str, dict[str, float]] = Field(description="On dev and test, when it was trained.")
+
+
+class TaskList(BaseModel):
+    """The trained tasks that are served."""
+
+    tasks: list[TaskEntry]
+
+
+class TaskAnswers(BaseModel):
+    """An answer for each text, list of words, or pair.
+
+    Of texts and pairs it has `label`; of entities `entities`; of other tags `words` and `tags`; of
+    a reader `answer`, `start`, `end`; of coreference `clusters`; of roles `predicates`. Places
+    count characters of a raw text, words of a list.
+    """
+
+    task: str
+    answers: list[dict[str, Any]]
+
+
 class ErrorDetail(BaseModel):
     """What went wrong, in one line."""
 

@@ -34,8 +34,12 @@ from elmokit.service.middleware import (
 from elmokit.service.routes import routers
 from elmokit.service.schemas import Error
 from elmokit.service.state import ServedModel, Service
+from elmokit.service.tasks import task_router
 
-DESCRIPTION = "Contextual word vectors and word probabilities of a bidirectional language model."
+DESCRIPTION = (
+    "Contextual word vectors and word probabilities of a bidirectional language model, and answers "
+    "of tasks that were trained on its vectors."
+)
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Error, "description": "What was wrong with the request."},
     "5XX": {"model": Error, "description": "Too much at once, or not ready: try again later."},
@@ -70,7 +74,7 @@ def create_application(
         telemetry=NO_TELEMETRY,
     )
     application.state.service = service
-    for router in routers:
+    for router in (*routers, task_router):
         application.include_router(router)
     for kind in (RequestError, InputError, ConfigError, RequestValidationError, HTTPException):
         application.add_exception_handler(kind, error_response)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,9 @@ from elmokit.service.batching import Gatherer
 from elmokit.service.middleware import Limits, RequestError, ServiceMetrics, log, log_failure
 from elmokit.static.vectors import StaticVectors
 from elmokit.system import LARGE_BLOCK
+from elmokit.tasks.folder import TaskFolder, task_folders
+from elmokit.tasks.layer_store import identity_of_bilm
+from elmokit.tasks.trained import TrainedTask
 from elmokit.text.scripts import scripts_of
 
 FIRST_TEXT = "Ready."
@@ -37,6 +40,39 @@ FIRST_SENTENCES = [["word"] * length for length in range(1, 65)]
 anybody waits for them, and the memory that they take is there at once."""
 UNUSUAL_WORDS = ["", "\0", "\ud800", "<S>", "x" * 1000]
 """One of each kind that a model warns of."""
+
+
+@dataclass(frozen=True)
+class ServedTask:
+    """A trained task, and what is known of it."""
+
+    trained: TrainedTask
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def load(
+        cls,
+        folder: TaskFolder,
+        embedders: Sequence[Embedder],
+        device: str | None,
+        progress: Progress | None,
+    ) -> ServedTask:
+        """Load a task; it reads with one of the models that are there, if that is its own."""
+        own = (each for each in embedders if is_of(folder, each))
+        trained = TrainedTask.load(folder, bilm=next(own, None), device=device, progress=progress)
+        static = trained.model.inputs.static
+        if static is not None and not static.look_up_all(progress):
+            log(logging.WARNING, "static vectors are gone", task=folder.folder.name)
+        texts = [FIRST_TEXT, " ".join(FIRST_SENTENCES[-1])]
+        of_pairs = trained.config.kind in ("pair", "reading")
+        items = [(text, text) for text in texts] if of_pairs else texts
+        try:
+            exhaust_warnings(lambda _: trained.predict(items))
+        except InputError as error:  # words can be served without the tokenizer's library
+            log(logging.WARNING, "raw text cannot be split", why=str(error))
+        if trained.bilm is not None:
+            exhaust_warnings(trained.bilm.embedder.unusual.note_all)
+        return cls(trained, folder.facts())
 
 
 @dataclass(frozen=True)
@@ -52,6 +88,8 @@ class ServedModel:
     index: NeighbourIndex | None = None
     static: StaticVectors | None = None
     """What a word is without its sentence, to compare with."""
+    tasks: Mapping[str, ServedTask] = field(default_factory=dict)
+    """Trained tasks, by the names that they are asked by."""
 
     @classmethod
     def of(
@@ -132,18 +170,35 @@ def load_model(
     *,
     vocabulary: Location | None = None,
     index: Location | None = None,
+    tasks: Sequence[str | Path] = (),
     progress: Progress | None = None,
     **settings: Any,
 ) -> ServedModel:
     """Load the bundled English model, a model folder, or an AllenNLP pair; see `read_model`.
 
-    `index` is the folder of an index of occurrences that was built with the same model.
+    `index` is the folder of an index of occurrences that was built with the same model, `tasks` are
+    folders of trained tasks, of any model.
     """
+    folders = task_folders(tasks)
     saved = read_model(model, weights, vocabulary=vocabulary, progress=progress)
     served = ServedModel.of(saved, name_of(model), **settings)
-    if index is None:
-        return served
-    return replace(served, index=NeighbourIndex.open(index, served.embedder, model=served.name))
+    if index is not None:
+        found = NeighbourIndex.open(index, served.embedder, model=served.name)
+        served = replace(served, index=found)
+    loaded: dict[str, ServedTask] = {}
+    for name, folder in folders.items():
+        used = (task.trained.bilm for task in loaded.values())
+        embedders = [served.embedder, *(one.embedder for one in used if one is not None)]
+        loaded[name] = ServedTask.load(folder, embedders, settings.get("device"), progress)
+    return replace(served, tasks=loaded)
+
+
+def is_of(folder: TaskFolder, embedder: Embedder) -> bool:
+    """Whether a task was trained with this very model, and reads it in the same way."""
+    found = identity_of_bilm(embedder)
+    about = folder.bilm or {}
+    same = all(found[name] == about.get(name) for name in ("state", "precision"))
+    return same and found["model"] == about.get("sha256")
 
 
 def name_of(model: Location | None) -> str:

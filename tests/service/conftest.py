@@ -3,11 +3,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from service.small_services import running, small_korean_model, small_served_model
+from service.small_services import (
+    running,
+    small_korean_model,
+    small_served_model,
+    small_served_tasks,
+)
 
 from elmokit.service.middleware import Limits
 from elmokit.service.server import create_application
@@ -18,6 +24,12 @@ from elmokit.text import korean
 @pytest.fixture(scope="session")
 def model() -> ServedModel:
     return small_served_model()
+
+
+@pytest.fixture(scope="session")
+def answering(model: ServedModel, tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
+    """The same with a trained task of each kind."""
+    return replace(model, tasks=small_served_tasks(tmp_path_factory.mktemp("tasks")))
 
 
 @pytest.fixture

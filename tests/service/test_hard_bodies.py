@@ -13,6 +13,7 @@ MEMORY = "process_resident_memory_bytes "
 LITTLE = 48 * 2**20
 """Bytes: much less than what is sent, more than what a process takes for its own reasons."""
 PATHS = ("/v1/embeddings", "/embed", "/compare", "/predict", "/score", "/neighbours", "/senses")
+TASKS = ("/tasks/spam", "/tasks/nli", "/tasks/srl")
 BODIES = {
     "nothing": b"",
     "one byte": b"x",
@@ -28,6 +29,7 @@ BODIES = {
     "infinity": b'{"sentences": [["a"]], "mix": {"weights": [1e999, 1, 1]}, "input": 1e999}',
     "a lone surrogate": b'{"texts": ["\\ud800"], "text": "\\ud800", "input": "\\ud800"}',
     "a surrogate as a name": b'{"\\ud800": 1}',
+    "line breaks in a name": b'{"a\\fb\\n\\u2028": 1}',
     "many wrong entries": json.dumps({"texts": [1] * MILLION, "sentences": 1}).encode(),
     "a million words": json.dumps({"texts": ["a " * MILLION], "text": "a " * MILLION}).encode(),
     "a million words, apart": json.dumps({"sentences": [["a"] * (MILLION // 2)]}).encode(),
@@ -37,12 +39,15 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_hard_body_is_an_error_and_the_next_honest_one_has_its_response(converse, name):
+def test_a_hard_body_is_an_error_and_the_next_honest_one_has_its_response(
+    converse, answering, name
+):
     async def talk(client):
-        hard = [await client.post(path, content=BODIES[name], headers=JSON) for path in PATHS]
+        paths = (*PATHS, *TASKS)
+        hard = [await client.post(path, content=BODIES[name], headers=JSON) for path in paths]
         return hard, await client.post("/embed", json={"texts": ["an honest question"]})
 
-    hard, honest = converse(talk)
+    hard, honest = converse(talk, model=answering)
     for response in hard:
         assert 400 <= response.status_code < 500, response.text
         message = response.json()["error"]["message"]

@@ -35,20 +35,20 @@ pytestmark = pytest.mark.skipif(
 )
 DESKTOP, PHONE = 1200, 360
 LOOKS = [("en", DESKTOP), ("ko", PHONE)]
-PANELS = ("compare", "layers", "words", "neighbours", "senses")
+PANELS = ("compare", "layers", "words", "neighbours", "senses", "tasks")
 KEY = "correct-horse-battery"
 MINUS = "\N{MINUS SIGN}"
 STATES = (
     *("compare", "layers", "layers?mix=apart", "words", "words?text=___+sat", "words?text=the"),
-    *("neighbours?same=1", "senses"),
+    *("neighbours?same=1", "senses", "tasks", "tasks?task=squad"),
 )
 Visit = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def site(model) -> Iterator[str]:
+def site(answering) -> Iterator[str]:
     static = StaticVectors(["bank"], [[1.0, 0.0]], name="word2vec")
-    with running(lambda: replace(model, index=SmallIndex(), static=static)) as address:
+    with running(lambda: replace(answering, index=SmallIndex(), static=static)) as address:
         yield address
 
 
@@ -277,10 +277,15 @@ def test_an_index_shows_neighbours_and_senses(visit, language, width):
 def test_nothing_keeps_anybody_out(visit, language, width, scheme):
     page = visit(f"/?lang={language}", width, color_scheme=scheme)
     ready = {"compare": ".map", "layers": ".bars", "words": ".surprise", "neighbours": ".found"}
+    ready["tasks"] = ".bars"
     for panel in PANELS:
         page.locator(f"#tab-{panel}").click()
         page.locator(ready.get(panel, "svg.drawing")).first.wait_for()
         assert serious(page) == [], panel
+    for task in ("ner", "pos", "srl", "coref", "squad"):
+        page.locator(".segments").get_by_role("radio", name=task, exact=True).check()
+        page.locator("section .marked, section .surprise").first.wait_for()
+        assert serious(page) == [], task
     page.goto(page.url.split("?")[0] + "docs")
     page.locator("summary").first.click()
     assert serious(page) == []
@@ -302,7 +307,7 @@ def test_panels_are_reached_by_keyboard(visit):
     page.keyboard.press("ArrowRight")
     assert page.locator(":focus").get_attribute("id") == "tab-layers"
     page.keyboard.press("End")
-    assert page.locator("[aria-selected=true]").get_attribute("id") == "tab-senses"
+    assert page.locator("[aria-selected=true]").get_attribute("id") == "tab-tasks"
     page.keyboard.press("ArrowRight")
     page.locator(".chips input:checked").first.focus()
     page.keyboard.press("ArrowLeft")
@@ -344,7 +349,7 @@ def test_both_languages_have_every_text(visit):
 @pytest.mark.parametrize("panel", STATES)
 def test_copied_python_runs(visit, model, panel, monkeypatch):
     page = visit(f"/#{panel}")
-    page.locator("ul.surprise, .mixing .bars, .pair, .found").first.wait_for()
+    page.locator("ul.surprise, .bars, .marked, .found").first.wait_for()
     page.locator(".share button").nth(1).click()
     playwright.expect(page.locator("#notice")).not_to_be_empty()
     program = page.evaluate("navigator.clipboard.readText()")
@@ -366,6 +371,88 @@ def test_copied_curl_is_a_request_of_its_own(visit):
     command = page.evaluate("navigator.clipboard.readText()")
     response = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert json.loads(response.stdout)["after"] == ["."]
+
+
+TASK_TEXT = "we see \N{GRINNING FACE} Jim Lee at Oslo. Ann 777 MOTHER <b>"
+TASK_TEXTS = {
+    "ner": (
+        TASK_TEXT,
+        lambda found: [(each.start, each.end, each.type) for each in found.entities],
+    ),
+    "srl": (
+        "We 777 MOTHER",
+        lambda found: [
+            (*span, role)
+            for one in found.predicates
+            for role, *span in [
+                ("V", one.start, one.end),
+                *((a.role, a.start, a.end) for a in one.arguments),
+            ]
+        ],
+    ),
+    "coref": (
+        "Zo\xeb Ek sees it. And she sees. Bo 77. $$. Zo\xeb Ek. she",
+        lambda found: [
+            (each.start, each.end, str(n))
+            for n, cluster in enumerate(found.clusters, start=1)
+            for each in cluster
+        ],
+    ),
+}
+
+
+WITHOUT_LABELS = """nodes => nodes.map(node => {
+  const mark = node.cloneNode(true);
+  mark.querySelectorAll("small").forEach(label => label.remove());
+  return mark.textContent;
+})"""
+
+
+@pytest.mark.parametrize(("language", "width"), LOOKS)
+def test_a_task_marks_what_the_library_finds(visit, answering, language, width):
+    page = visit(f"/?lang={language}#tasks", width)
+    page.locator(".bars dt").first.wait_for()
+    answer = {"en": "answer", "ko": "답"}[language]
+    for name, (text, places) in TASK_TEXTS.items():
+        page.locator(".segments").get_by_role("radio", name=name, exact=True).check()
+        page.locator("textarea").first.fill(text)
+        [found] = answering.tasks[name].trained.predict([text])
+        marks = sorted(places(found), key=lambda place: (place[0], -place[1]))
+        assert marks
+        shown = page.locator("section mark")
+        playwright.expect(shown.locator("small")).to_have_text([label for *_, label in marks])
+        expected = [text[start:end] for start, end, _ in marks]
+        playwright.expect(shown.first).to_contain_text(expected[0])
+        assert shown.evaluate_all(WITHOUT_LABELS) == expected
+    page.locator(".segments").get_by_role("radio", name="squad", exact=True).check()
+    question, context = page.locator("textarea").all()
+    question.fill("who")
+    context.fill("the 1000 go MOTHER")
+    [found] = answering.tasks["squad"].trained.predict([("who", "the 1000 go MOTHER")])
+    wait_for_text(page.locator("section mark"), f"{found.answer}{answer}")
+    page.locator(".segments").get_by_role("radio", name="pos", exact=True).check()
+    page.locator("textarea").first.fill("the dog runs")
+    playwright.expect(page.locator("section li")).to_have_text(["theDET", "dogNOUN", "runsVERB"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_classes_are_bars_and_a_link_brings_the_text_back(visit, answering):
+    page = visit("/?lang=ko#tasks?task=spam&text=we+$$$+1000")
+    [found] = answering.tasks["spam"].trained.predict(["we $$$ 1000"])
+    name, percentage = page.locator("section dt"), page.locator("section .number")
+    wait_for_text(name.first, found.label)
+    playwright.expect(percentage.first).to_have_text(f"{found.probabilities[found.label]:.2%}")
+    playwright.expect(page.locator(".about")).to_contain_text("정확도")
+    page.locator("textarea").fill(" ")
+    playwright.expect(page.locator("main .quiet")).to_contain_text("단어가 없는 텍스트")
+    assert page.locator("section dt").count() == 0
+
+
+def test_without_a_task_it_says_how_to_train_one(visit, model):
+    with running(lambda: model) as address:
+        page = visit("/#tasks", at=address)
+        playwright.expect(page.locator("main pre")).to_contain_text("elmo serve --task my-spam")
+        assert serious(page) == []
 
 
 def test_what_is_wrong_is_said_in_place_of_the_results(visit):

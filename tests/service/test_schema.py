@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, settings, strategies
 from schemathesis import GenerationMode, checks
+from service.small_services import running
 
 from elmokit.service.middleware import Limits
 from elmokit.service.server import create_application
@@ -22,6 +23,15 @@ OPERATIONS = {
 }
 
 
+TASKS = ("spam", "ner", "pos", "nli", "squad", "srl", "coref", "none")
+
+
+@pytest.fixture(scope="module")
+def address(answering):
+    with running(lambda: answering) as found:
+        yield found
+
+
 CASES = [
     (label, mode)
     for label, operation in OPERATIONS.items()
@@ -33,14 +43,19 @@ CASES = [
 @pytest.mark.parametrize(("label", "mode"), CASES)
 def test_whatever_the_document_allows_or_forbids_has_the_response_it_says(address, label, mode):
     @settings(
-        max_examples=12,
+        max_examples=48 if "{name}" in label else 12,
         deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=OPERATIONS[label].as_strategy(generation_mode=mode))
-    def check(case):
+    @given(
+        case=OPERATIONS[label].as_strategy(generation_mode=mode),
+        name=strategies.sampled_from(TASKS),
+    )
+    def check(case, name):
+        if "{name}" in label:  # of which nobody guesses one
+            case.path_parameters["name"] = name
         case.call_and_validate(base_url=address, checks=CHECKS, timeout=20)
 
     check()

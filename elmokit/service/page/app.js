@@ -7,6 +7,7 @@ import { examplesOf } from "./examples.js";
 import { layersPanel } from "./layers.js";
 import { beginWith, restore } from "./occurrences.js";
 import { openAddress, readAddress } from "./sharing.js";
+import { tasksPanel } from "./tasks.js";
 import { LANGUAGES, currentLanguage, number, text, useLanguage } from "./texts.js";
 import { wordsPanel } from "./words.js";
 
@@ -16,8 +17,9 @@ const PANELS = {
   words: wordsPanel,
   neighbours: neighboursPanel,
   senses: sensesPanel,
+  tasks: tasksPanel,
 };
-const MISSING = ["missing_library", "unknown_word", "word_not_in_index"];
+const MISSING = ["missing_library", "unknown_word", "word_not_in_index", "empty_text"];
 const kept = {}; // the address of each panel that was left
 let model = null;
 let loading = false;
