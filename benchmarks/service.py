@@ -4,6 +4,7 @@
     python -m benchmarks.service --size bundled     one of them: bundled, original
     python -m benchmarks.service --soak 600         full load for ten minutes, answers checked
     python -m benchmarks.service --soak 600 --task my-ner --task my-spam    vectors and tasks mixed
+    python -m benchmarks.service --processes        one service beside two of one thread each
 
 The clients are a process of their own; they ask for the vector of one sentence after another, over
 connections that they keep. Everything is measured in turns in one run: in bulk in this process;
@@ -43,7 +44,12 @@ from elmokit.formats.native import SavedModel
 from elmokit.service import batching as gathering
 from elmokit.service.server import ModelServer
 from elmokit.service.state import ServedModel, load_model
-from elmokit.system import SHAPES_OF_A_SERVICE, give_back_large_blocks, remember_few_shapes
+from elmokit.system import (
+    SHAPES_OF_A_SERVICE,
+    give_back_large_blocks,
+    remember_few_shapes,
+    use_threads,
+)
 
 EMBEDDINGS = "/v1/embeddings"
 CLIENTS = 64
@@ -98,14 +104,16 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def running(size: str, gathers: bool = True, tasks: Sequence[str] = ()) -> Iterator[Running]:
+def running(
+    size: str, gathers: bool = True, tasks: Sequence[str] = (), threads: int | None = None
+) -> Iterator[Running]:
     """The service of a model in a process of its own, as `elmo serve` is one.
 
     Two threads of one process that both compute have two teams of OpenMP, more threads than cores;
     then these no longer wait for each other but sleep, and everything takes twice the time.
     """
     receiver, sender = context().Pipe(duplex=False)
-    process = context().Process(target=run_service, args=(sender, size, gathers, tasks))
+    process = context().Process(target=run_service, args=(sender, size, gathers, tasks, threads))
     process.start()
     sender.close()  # so that a service which ends without a word is noticed
     try:
@@ -115,8 +123,11 @@ def running(size: str, gathers: bool = True, tasks: Sequence[str] = ()) -> Itera
         process.join()
 
 
-def run_service(sender: Connection, size: str, gathers: bool, tasks: Sequence[str]) -> None:
+def run_service(
+    sender: Connection, size: str, gathers: bool, tasks: Sequence[str], threads: int | None
+) -> None:
     """The service's own process; one that does not gather computes each request by itself."""
+    use_threads(threads)
     give_back_large_blocks()
     if not gathers:
         gathering.COST_PER_BATCH = 1  # which the first sentence fills
@@ -189,7 +200,10 @@ def questions_for_tasks(
 def ask(
     address: str, questions: Sequence[Question], seconds: float, clients: int = CLIENTS
 ) -> Load:
-    """What clients in another process see that ask for so long, all at once."""
+    """What clients in another process see that ask for so long, all at once.
+
+    Of several addresses, with spaces between, each client has one, as behind a proxy.
+    """
     receiver, sender = context().Pipe(duplex=False)
     arguments = (sender, address, list(questions), seconds, clients)
     process = context().Process(target=run_clients, args=arguments)
@@ -213,8 +227,12 @@ async def gather_clients(
     load = Load(0, 0, 0.0, [], 0, 0.0)
     started, used = time.perf_counter(), time.process_time()
     end = started + seconds
+    addresses = address.split()
     await asyncio.gather(
-        *(client(address, questions, number, end, load) for number in range(clients))
+        *(
+            client(addresses[number % len(addresses)], questions, number, end, load)
+            for number in range(clients)
+        )
     )
     load.seconds = time.perf_counter() - started
     load.client_seconds = time.process_time() - used
@@ -317,6 +335,30 @@ def measure(size: str, seconds: float, turns: int, count: int) -> None:
     print(f"| {size} | gathered : one at a time | {ratio:.1f} x | | | | |", flush=True)
 
 
+def measure_processes(size: str, seconds: float, turns: int, count: int) -> None:
+    """Print a row for one service with all cores, and one for two of one thread each."""
+    sentences = real_sentences(count)[1]
+    texts, counts = [" ".join(words) for words in sentences], [len(words) for words in sentences]
+    questions = questions_about(texts, counts)
+    with running(size) as one, running(size, threads=1) as two, running(size, threads=1) as three:
+        cases = {"one process": [one], "two processes, a thread each": [two, three]}
+        addresses = {name: " ".join(each.address for each in of) for name, of in cases.items()}
+        loads: dict[str, list[Load]] = {name: [] for name in cases}
+        for turn in range(turns + 1):
+            for name, address in addresses.items():
+                load = ask(address, questions, seconds if turn else 1.0)
+                if turn:  # the first packs weights and warms threads
+                    loads[name].append(load)
+        for name, of in cases.items():
+            best = max(loads[name], key=lambda load: load.words_per_second)
+            memory = sum(each.resident_bytes for each in of) / 2**20
+            print(
+                f"| {size} | {name} | {best.words_per_second:,.0f} | {best.percentile(0.5):.0f} / "
+                f"{best.percentile(0.99):.0f} ms | {best.failures} | {memory:,.0f} MB |",
+                flush=True,
+            )
+
+
 def soak(seconds: float, count: int, tasks: Sequence[str]) -> None:
     """Print memory and differences minute by minute under full load; tasks are every second."""
     model = model_of("bundled", tasks)
@@ -363,15 +405,22 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=SENTENCES)
     parser.add_argument("--soak", type=float, metavar="SECONDS")
     parser.add_argument("--task", action="append", default=[], metavar="FOLDER")
+    parser.add_argument("--processes", action="store_true")
     arguments = parser.parse_args()
     print(f"{describe()}; text: {real_sentences(1)[0]}\n")
     if arguments.soak:
         soak(arguments.soak, arguments.sentences, arguments.task)
         return
+    given = (arguments.seconds, arguments.turns, arguments.sentences)
+    if arguments.processes:
+        print(heading("size", "case", "words/s", "p50 / p99", "failures", "memory"))
+        for size in arguments.size or SIZES_MEASURED:
+            measure_processes(size, *given)
+        return
     print("| size | case | words/s | of bulk | p50 / p99 | failures | clients' share of a core |")
     print("|---|---|---|---|---|---|---|")
     for size in arguments.size or SIZES_MEASURED:
-        measure(size, arguments.seconds, arguments.turns, arguments.sentences)
+        measure(size, *given)
 
 
 if __name__ == "__main__":

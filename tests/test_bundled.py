@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -153,3 +154,23 @@ def test_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
         for file in (source / "elmokit").rglob("*.*"):
             if file.is_file():
                 assert archive.read(str(file.relative_to(source))) == file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "least"), [(None, "en", 0.1), ("korean-small", "ko", 0.5)]
+)
+def test_the_page_opens_with_a_gap_that_the_model_fills_well(name, language, least):
+    if language == "ko":
+        pytest.importorskip("kiwipiepy", reason="the extra korean is not installed")
+    page = (ROOT / "elmokit" / "service" / "page" / "examples.js").read_text(encoding="utf-8")
+    examples = dict(
+        re.findall(r'(\w+): "(.*)",', page.partition(f"  {language}: {{")[2].partition("}")[0])
+    )
+    model = LanguageModel.load(name)
+    place = model.find_place(examples["gap"])
+    candidates = examples["candidates"].split(", ")
+    ranked = model.rank(place.before, candidates, place.after)
+    assert (ranked[0].word, all(word.known for word in ranked)) == (candidates[0], True)
+    assert ranked[0].probability > least
+    (scored,) = model.score(model.split(examples["scored"]))
+    assert -scored.total / (2 * len(scored.words) + 2) < 5 * math.log(2)  # bits a word

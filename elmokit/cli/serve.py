@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from elmokit.service.state import ServedModel
 
 
+def explain_workers(context: click.Context, parameter: click.Parameter, given: str | None) -> None:
+    """Say how several processes serve, to who wants them from this one."""
+    if given is not None:
+        raise click.UsageError(
+            "--workers: one process computes with all CPUs; for several, run elmo serve once for "
+            "each, with a --port and --threads of its own, behind a proxy"
+        )
+
+
 @click.command(cls=options.ModelCommand)
 @options.model
 @options.precision
@@ -69,6 +78,13 @@ if TYPE_CHECKING:
     "A host name or IP address that it responds to, beside localhost; may be repeated.",
     multiple=True,
 )
+@options.value(
+    "--root-path",
+    "PREFIX",
+    "What a proxy in front has before every path, such as /elmo.",
+    default="",
+)
+@options.value("--workers", "N", "", hidden=True, expose_value=False, callback=explain_workers)
 @options.number(
     "--max-body", "Of one request.  [default: 4194304]", called="body_bytes", metavar="BYTES"
 )
@@ -116,6 +132,7 @@ def run_service(
     port: int,
     api_key: str | None,
     allow_host: tuple[str, ...],
+    root_path: str,
     quiet: bool,
     **flags: Any,
 ) -> None:
@@ -142,9 +159,11 @@ def run_service(
         limits=limits,
         keys=keys,
         allowed_hosts=allow_host,
+        root_path=root_path,
         on_ready=announce,
         on_stopping=say_what_it_waits_for,
     )
+    click.echo(f"elmo: {server.url} listens; the model is being loaded", err=True)
     if keys is None and not is_loopback(server.listener):
         click.echo(
             "elmo: warning: anyone who reaches this machine can use the service; "

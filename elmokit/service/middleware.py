@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import version
 from ipaddress import ip_address
 from pathlib import Path
+from platform import python_version
 from secrets import token_hex
 from typing import Any
 
@@ -23,12 +25,14 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Info,
     ProcessCollector,
     generate_latest,
 )
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elmokit import __version__
 from elmokit.config import Count, Number, Settings
 from elmokit.errors import ElmoError, InputError
 from elmokit.io.files import read_text
@@ -188,8 +192,9 @@ def validation_error(error: Mapping[str, Any]) -> RequestError:
     >>> str(validation_error(wrong))
     'texts: Field required'
     """
+    unknown = error["ctx"]["field"] if error["type"] == "unknown_field" else ()
     # A client may invent a name with line breaks in it.
-    parts = ("".join(filter(str.isprintable, str(part))) for part in error["loc"][1:])
+    parts = ("".join(filter(str.isprintable, str(part))) for part in (*error["loc"][1:], *unknown))
     field = ".".join(part[:LONGEST_NAME] for part in parts)
     if error["type"] == "json_invalid" or not field:
         return RequestError("invalid_body", NOT_AN_OBJECT)
@@ -249,6 +254,8 @@ class ServiceMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # its memory, threads, files, processor time
+        build = Info("elmo_build", "Versions of what serves.", registry=self.registry)
+        build.info({"version": __version__, "torch": version("torch"), "python": python_version()})
         count = partial(Counter, registry=self.registry)
         measure = partial(Histogram, registry=self.registry)
         self._requests = count("elmo_requests", "Requests by status.", ["route", "status"])
@@ -311,7 +318,8 @@ class Guard:
 
     What nobody waits for is cancelled. `keys` are None where everybody may ask. `hosts` are the
     names that it responds to, None for any: a page of another site whose name points here would be
-    let in by the browser, but sends its own name.
+    let in by the browser, but sends its own name. `root_path` is what a proxy has before every
+    path; it may take that away or not.
     """
 
     def __init__(
@@ -322,8 +330,10 @@ class Guard:
         limits: Limits,
         keys: Keys | None = None,
         hosts: Iterable[str] | None = None,
+        root_path: str = "",
     ) -> None:
         self.app = app
+        self.root_path = root_path.strip("/") and f"/{root_path.strip('/')}"
         self.metrics = metrics
         self.limits = limits
         self.keys = keys
@@ -336,6 +346,9 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        path = scope["path"].removeprefix(self.root_path)
+        inside = path if path[:1] in ("", "/") else scope["path"]
+        scope.update(root_path=self.root_path, path=self.root_path + inside)
         number = token_hex(8)
         headers = [*SECURITY_HEADERS, (b"x-request-id", number.encode())]
         status, sent = CLIENT_GONE, 0
@@ -369,7 +382,7 @@ class Guard:
         if self.hosts is not None and host_name(headers.get(b"host", "")) not in self.hosts:
             problem = "this name is not known here; start the service with --allow-host NAME"
             raise RequestError("unknown_host", problem)
-        path = scope["path"]
+        path = scope["path"].removeprefix(self.root_path)
         if self.keys is None or path in OPEN_ROUTES or path.startswith(OPEN_FOLDER):
             return
         authorization = headers.get(b"authorization", "")

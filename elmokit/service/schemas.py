@@ -6,11 +6,12 @@ import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.types import FailFast
 from pydantic_core import PydanticCustomError, to_json
 from safetensors.numpy import save
@@ -18,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmokit.inference.embedder import Vectors
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.middleware import STATUS_OF, RequestError
+from elmokit.service.middleware import LONGEST_NAME, STATUS_OF, RequestError
 
 
 def check_input(value: Any) -> list[Any]:
@@ -58,6 +59,20 @@ class Body(BaseModel):
     """What a client sends; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def name_nearest(cls, values: Any) -> Any:
+        """Of an unknown field, tell which one was meant."""
+        known = list(cls.model_fields)
+        unknown = set(values) - {*known} if isinstance(values, dict) else ()
+        if unknown and cls.model_config["extra"] == "forbid":
+            name = min(unknown)
+            near = get_close_matches(name[:LONGEST_NAME], known, 1)
+            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            about = {"field": (name,), "advice": advice}
+            raise PydanticCustomError("unknown_field", "there is no such field; {advice}", about)
+        return values
 
 
 class EmbeddingsBody(Body):

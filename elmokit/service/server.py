@@ -53,10 +53,8 @@ NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_co
 """FastAPI would otherwise tell any collector of this process about invalid bodies."""
 
 
-def create_application(
-    service: Service, *, keys: Keys | None = None, hosts: Iterable[str] | None = None
-) -> FastAPI:
-    """Make the application that starts and stops a service; see `Guard` for keys and hosts."""
+def create_application(service: Service, **guarding: Any) -> FastAPI:
+    """Make the application that starts and stops a service; see `Guard` for the others."""
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
@@ -78,9 +76,7 @@ def create_application(
         application.include_router(router)
     for kind in (RequestError, InputError, ConfigError, RequestValidationError, HTTPException):
         application.add_exception_handler(kind, error_response)
-    application.add_middleware(
-        Guard, metrics=service.metrics, limits=service.limits, keys=keys, hosts=hosts
-    )
+    application.add_middleware(Guard, metrics=service.metrics, limits=service.limits, **guarding)
     return application
 
 
@@ -161,6 +157,7 @@ class ModelServer(uvicorn.Server):
         limits: What requests may cost.
         keys: The keys that open the service; None where everybody may ask.
         allowed_hosts: Host names, beside those of this machine, that it responds to.
+        root_path: What a proxy in front has before every path, such as /elmo.
         on_ready: Called with the server when the model is loaded.
         on_stopping: Called with the number of requests it waits for; 0 for the model to be loaded.
 
@@ -177,6 +174,7 @@ class ModelServer(uvicorn.Server):
         limits: Limits | None = None,
         keys: Keys | None = None,
         allowed_hosts: Iterable[str] = (),
+        root_path: str = "",
         on_ready: Callable[[ModelServer], None] = lambda server: None,
         on_stopping: Callable[[int], None] = lambda requests: None,
     ) -> None:
@@ -185,7 +183,7 @@ class ModelServer(uvicorn.Server):
         self.on_ready, self.on_stopping = on_ready, on_stopping
         self.service = Service(load, limits or Limits(), self.loaded)
         hosts = hosts_of(self.listener, allowed_hosts, keys)
-        application = create_application(self.service, keys=keys, hosts=hosts)
+        application = create_application(self.service, keys=keys, hosts=hosts, root_path=root_path)
         super().__init__(config_of(application, self.service.limits))
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:

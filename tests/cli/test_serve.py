@@ -33,7 +33,10 @@ def served(tmp_path):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     )
     assert process.stdout is not None
+    assert process.stderr is not None
+    early = process.stderr.readline()  # before the model is there
     address = process.stdout.readline().split()[0]
+    assert early == f"elmo: {address} listens; the model is being loaded\n"
     yield process, address.rstrip("/")
     process.kill()
     process.communicate()
@@ -122,5 +125,14 @@ def test_without_its_packages_it_names_the_extra(fails, monkeypatch):
 
 
 @pytest.mark.parametrize("flag", ["--model", "--api-key", "--index", "--static"])
-def test_what_is_not_there_is_one_line(fails, tmp_path, flag):
-    assert str(tmp_path / "none") in fails("serve", flag, str(tmp_path / "none"), "--port", "0")
+def test_what_is_not_there_is_one_line(elmo, tmp_path, flag):
+    code, out, err = elmo("serve", flag, str(tmp_path / "none"), "--port", "0")
+    lines = [line for line in err.splitlines() if "listens; the model is being" not in line]
+    assert (code, out, len(lines)) == (1, "", 1)
+    assert str(tmp_path / "none") in lines[0]
+
+
+def test_workers_are_processes_of_their_own(elmo):
+    code, _, err = elmo("serve", "--workers", "2")
+    assert code == 2
+    assert "run elmo serve once for each" in " ".join(err.split())

@@ -236,8 +236,10 @@ def test_an_address_that_names_nothing_shows_the_first_panel(visit):
 @pytest.mark.parametrize(("language", "width"), LOOKS)
 def test_words_are_predicted_and_scored(visit, model, language, width):
     page = visit(f"/?lang={language}#words", width)
-    playwright.expect(page.locator(".odds tbody tr")).to_have_count(9)
+    playwright.expect(page.locator(".odds tbody tr")).to_have_count(4)  # it opens with candidates
     inputs = page.locator("textarea")
+    inputs.nth(1).fill("")
+    playwright.expect(page.locator(".odds tbody tr")).to_have_count(9)
     inputs.nth(0).fill("the cat")
     playwright.expect(page.locator(".bars dt")).to_have_count(10)
     inputs.nth(1).fill("dog, aardvark, dog")
@@ -599,3 +601,17 @@ def test_a_key_is_asked_for_once(visit, model):
             check=True,
         )
         assert "cosines" in json.loads(response.stdout)
+
+
+def test_the_page_works_under_the_prefix_of_a_proxy(visit, model):
+    asked = "performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)"
+    with running(lambda: model, root_path="/elmo") as address:
+        page = visit("/elmo", at=address)
+        page.locator(".map").wait_for()
+        paths = set(page.evaluate(asked))
+        page.get_by_role("link", name="API").click()
+        page.locator("summary").first.click()
+        assert f"curl {address}/elmo/v1/" in page.locator("pre").first.inner_text()
+        paths |= set(page.evaluate(asked))
+    assert {"/elmo/compare", "/elmo/page/style.css", "/elmo/openapi.json"} <= paths
+    assert all(path.startswith("/elmo/") for path in paths)

@@ -7,8 +7,10 @@ import threading
 
 import httpx
 import pytest
+import torch
 from small_models import small_saved_model
 
+from elmokit import __version__
 from elmokit.service import state
 from elmokit.service.middleware import LOGGER, JsonLines, Limits
 from elmokit.service.server import create_application
@@ -152,3 +154,41 @@ def test_the_page_is_asked_for_again_only_when_it_changed(converse):
     assert first.headers["content-type"] == "text/javascript; charset=utf-8"
     assert (first.status_code, again.status_code, other.status_code) == (200, 304, 404)
     assert again.content == b""
+
+
+def test_behind_a_prefix_it_responds_whether_a_proxy_takes_it_away_or_not(converse):
+    async def talk(client):
+        paths = ("/model", "/elmo/model", "/elmo/elmo/model", "/elmofoo", "/elmo")
+        found = [await client.get(path) for path in paths]
+        return found, await client.get("/elmo/openapi.json"), await client.get("/page/app.js")
+
+    found, document, page = converse(talk, root_path="/elmo/")
+    assert [response.status_code for response in found] == [200, 200, 404, 404, 307]
+    assert found[-1].headers["location"].endswith("/elmo/")
+    assert document.json()["servers"] == [{"url": "/elmo"}]
+    assert page.status_code == 200
+
+
+def test_what_serves_is_a_metric(converse):
+    lines = converse(lambda client: client.get("/metrics")).text.splitlines()
+    assert "# HELP elmo_build_info Versions of what serves." in lines
+    (build,) = [line for line in lines if line.startswith("elmo_build_info{")]
+    assert f'version="{__version__}"' in build
+    assert f'torch="{torch.__version__}"' in build
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "said"),
+    [
+        ("/embed", {"sentnces": [["a"]]}, "sentnces", "did you mean sentences?"),
+        (
+            "/embed",
+            {"texts": ["a"], "mix": {"weigths": [1]}},
+            "mix.weigths",
+            "did you mean weights?",
+        ),
+        ("/split", {"texts": ["a"], "q": 1}, "q", "there are texts"),
+    ],
+)
+def test_a_mistyped_field_is_told_its_near_name(refusal, path, body, field, said):
+    assert refusal(path, body) == f"{field}: there is no such field; {said}"

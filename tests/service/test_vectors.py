@@ -140,7 +140,7 @@ def test_batch_mates_change_no_vector(converse, model):
         ({"sentences": [["a"]], "texts": ["a"]}, "texts and sentences are given"),
         ({"sentences": []}, "the list is empty"),
         ({"sentences": ["the cat"]}, "sentences.0: Input should be a valid list"),
-        ({"sentences": [["a"]], "layer": 1}, "layer: Extra inputs are not permitted"),
+        ({"sentences": [["a"]], "layer": 1}, "layer: there is no such field; did you mean layers?"),
         ({"sentences": [["a"]], "pool": "sum"}, "pool: Input should be 'none', 'mean' or 'max'"),
         ({"sentences": [["a"]], "mix": {"weights": [1]}}, "1 mix weights were given for 3"),
         ({"sentences": [["a"]], "layers": 1, "mix": {"weights": [1, 1, 1]}}, "send one of them"),

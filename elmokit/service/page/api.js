@@ -1,6 +1,9 @@
 // Calls to the service. A later call for the same purpose ends the one before.
 import { TEXTS, currentLanguage, number, text } from "./texts.js";
 
+// Where the service is, also behind a proxy that has it under a prefix.
+export const urlOf = (path) => new URL(`..${path}`, import.meta.url).href;
+
 const running = new Map();
 let key = sessionStorage.getItem("elmo-key") ?? "";
 
@@ -38,7 +41,7 @@ async function send(path, body, accept, signal) {
     headers["content-type"] = "application/json";
     Object.assign(request, { method: "POST", body: JSON.stringify(body) });
   }
-  const answer = await fetch(path, request).catch((problem) => {
+  const answer = await fetch(urlOf(path), request).catch((problem) => {
     throw problem.name === "AbortError" ? problem : new Refused({ code: "unreachable", message: problem.message });
   });
   if (answer.status !== 401) return answer;

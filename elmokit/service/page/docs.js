@@ -1,7 +1,8 @@
 // The OpenAPI document as a page: routes, their fields, and how to call them.
+import { urlOf } from "./api.js";
 import { element } from "./elements.js";
 
-const spec = await (await fetch("/openapi.json")).json();
+const spec = await (await fetch(urlOf("/openapi.json"))).json();
 const named = (schema) => (schema?.$ref ? spec.components.schemas[schema.$ref.split("/").pop()] : schema);
 
 function typeOf(schema) {
@@ -39,8 +40,8 @@ function route(path, method, operation) {
   const body = operation.requestBody?.content?.["application/json"]?.schema;
   const answer = operation.responses?.["200"]?.content?.["application/json"]?.schema;
   const curl = body
-    ? `curl ${location.origin}${path} -H 'content-type: application/json' -d '{…}'`
-    : `curl ${location.origin}${path}`;
+    ? `curl ${urlOf(path)} -H 'content-type: application/json' -d '{…}'`
+    : `curl ${urlOf(path)}`;
   return element(
     "details",
     { id: operation.operationId },

@@ -7,8 +7,9 @@ const EXAMPLES = {
       "The bank lent him the money.",
       "The bank paid the company two million dollars.",
     ],
-    gap: "The cat is looking out of the ___ .",
-    scored: "The old man caught a fish and a telephone.",
+    gap: "He was elected ___ of the United States .",
+    candidates: "president, member, king, song",
+    scored: "He was born in London and studied at the University of Oxford.",
     asked: "She opened a bank account.",
     tasks: {
       text: ["Free entry! Text WIN to 80086 now to claim your prize."],
@@ -27,7 +28,8 @@ const EXAMPLES = {
       "아침을 굶었더니 배가 고프다.",
     ],
     gap: "이 영화는 배우들의 ___가 정말 좋다.",
-    scored: "노인은 바다에서 물고기와 전화기를 잡았다.",
+    candidates: "연기, 목소리, 학교, 바다",
+    scored: "이 영화는 정말 재미있고 감동적이다.",
     asked: "그는 부산에서 배를 타고 떠났다.",
     tasks: {
       text: ["배우들의 연기가 좋아서 시간 가는 줄 몰랐다."],

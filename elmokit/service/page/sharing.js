@@ -1,5 +1,5 @@
 // The state of a panel as an address, as Python and as curl.
-import { hasKey } from "./api.js";
+import { hasKey, urlOf } from "./api.js";
 import { element } from "./elements.js";
 import { text } from "./texts.js";
 
@@ -31,7 +31,7 @@ export const loading = (model) =>
 export function curl(path, body) {
   const quoted = JSON.stringify(body).replaceAll("'", `'\\''`);
   const key = hasKey() ? ` -H "authorization: Bearer $ELMO_API_KEY"` : "";
-  return `curl ${location.origin}${path} -H 'content-type: application/json'${key} \\\n  -d '${quoted}'`;
+  return `curl ${urlOf(path)} -H 'content-type: application/json'${key} \\\n  -d '${quoted}'`;
 }
 
 // For what the library cannot do without an index: the same question by HTTP.
@@ -42,7 +42,7 @@ export function pythonRequest(path, body) {
     "import httpx",
     "",
     headers,
-    `answer = httpx.post(${python(location.origin + path)}, json=${python(body)}, headers=headers)`,
+    `answer = httpx.post(${python(urlOf(path))}, json=${python(body)}, headers=headers)`,
     "print(answer.json())",
     "",
   ].join("\n");

@@ -11,7 +11,7 @@ export function wordsPanel({ model, panel, values, guard }) {
   const examples = examplesOf(model);
   const state = {
     prefix: values.get("text") ?? examples.gap,
-    candidates: values.get("candidates") ?? "",
+    candidates: values.get("candidates") ?? (values.has("text") ? "" : examples.candidates),
     sentence: values.get("sentence") ?? examples.scored,
     direction: "both",
   };
