@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("other", type=Path, help="the checkout of the other commit")
     parser.add_argument("--repeats", type=int, default=5, help="beside a first one, not counted")
     arguments = parser.parse_args()
-    recipe = (arguments.other / "runs" / "modern.toml").read_text(encoding="utf-8")
+    (recipe,) = (path.read_text("utf-8") for path in arguments.other.rglob("modern.toml"))
     print(f"{describe()}\n\n{heading('job', 'before, s', 'after, s', 'before / after')}")
     with tempfile.TemporaryDirectory() as folder:
         before = Checkout(arguments.other, Path(folder) / "before", recipe)

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmokit.analysis.comparison import cosine, layers_of
-from elmokit.cli.progress import show_stage
+from elmokit.cli.progress import Display
 from elmokit.config import State
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder, Vectors
@@ -355,6 +355,6 @@ def check_perplexities(embedder: Embedder, text: str) -> dict[str, Perplexity]:
     sentences = list(islice(read_sentences(find_files([text]), settings), MOST_SENTENCES))
     perplexities = {}
     for state in get_args(StartState):
-        with show_stage(f"perplexity, state {state}", "sentence") as progress:
+        with Display().stage(f"perplexity, state {state}", "sentence") as progress:
             perplexities[state] = language_model.perplexity(sentences, state, progress)
     return perplexities

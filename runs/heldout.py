@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from benchmarks.machine import command_line, describe, heading, one_line_errors, write_numbers
-from elmokit.cli.progress import show_stage
+from elmokit.cli.progress import Display
 from elmokit.config import Count, checked
 from elmokit.inference.language_model import LanguageModel, StartState
 from elmokit.inference.predictions import Perplexity
@@ -140,7 +140,7 @@ def measure(
 ) -> Measured:
     """The perplexity of the first `most` sentences of a source."""
     sentences = islice(sentences_of(source, model.tokenizer.name), most)
-    with show_stage(f"{source.name}, state {state}", "sentence") as progress:
+    with Display().stage(f"{source.name}, state {state}", "sentence") as progress:
         return Measured(source.name, model.perplexity(sentences, state, progress))
 
 

@@ -5,7 +5,7 @@
 The folder holds ptb.train.txt.gz, ptb.valid.txt.gz and ptb.test.txt.gz (929,589 targets to train
 on, 10,000 words). Minutes are those of one CPU, without validation. Each recipe first trains
 a few steps to see how many fit into them, so that its schedule can end with them. The constants are
-those of runs/paper.toml and runs/modern.toml; both train the model below. What a small text needs
+those of `elmo pretrain`, paper and modern; both train the model below. What a small text needs
 otherwise is in SMALL_TEXT. The two run side by side, in a process each.
 """
 
@@ -50,7 +50,7 @@ STEPS_TO_MEASURE = (4, 34)
 def train(recipe: str, settings: dict[str, Any], steps: int, output: Path) -> Result:
     """Train for some steps."""
     lengths = {"training.steps": steps, "training.epochs": None, "output": str(output)}
-    result = pretrain(read_run(f"runs/{recipe}.toml", settings | lengths))
+    result = pretrain(read_run(recipe, settings | lengths))
     assert result is not None
     return result
 

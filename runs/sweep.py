@@ -1,6 +1,6 @@
 """Try variants of a recipe, each for the same time by the clock, and print what they reach.
 
-    python -m runs.sweep runs/modern.toml --train TEXT --valid TEXT --minutes 15 --blimp BLIMP \
+    python -m runs.sweep modern --train TEXT --valid TEXT --minutes 15 --blimp BLIMP \
         "training.learning_rate=0.001" "training.rows=128 training.unroll=35"
 
 Each further argument is one variant: settings separated by spaces; "" is the recipe itself. They

@@ -352,6 +352,10 @@ class ElmoTextModel:
         """As `keras.Model.compile`."""
         self.model.compile(*arguments, **settings)
 
+    def summary(self, **settings: Any) -> None:
+        """As `keras.Model.summary`: print the layers, their shapes and their weights."""
+        self.model.summary(**settings)
+
     def fit(
         self,
         x: Any,

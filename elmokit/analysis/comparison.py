@@ -38,6 +38,8 @@ class Comparison:
         """As text: the sentences, then a row per layer."""
         marked = [with_mark(one.words, one.position, BRACKETS) for one in self.occurrences]
         lines = [f"{number}: {text}" for number, text in enumerate(marked, start=1)]
+        if others := {one.word: None for one in self.occurrences if one.word != self.word}:
+            lines.append(f"{self.word} is not written so everywhere; compared: {', '.join(others)}")
         width = max(NARROWEST, *(len(layer) + 1 for layer in self.cosines))
         header = "".join(f"{f'{first + 1}-{second + 1}':>9}" for first, second in self.pairs)
         lines += ["", f"{'cosine':<{width}}{header}"]

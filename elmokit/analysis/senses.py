@@ -28,6 +28,19 @@ OCCURRENCES_PER_SENSE = 4
 TYPICAL_WORDS = 8
 LEAST_TYPICAL = 1.5
 """Standard errors above none at all."""
+FUNCTION_WORDS = frozenset(
+    """
+    a about after all also an and any are as at be because been before but by can could did do does
+    for from had has have he her him his i if in into is it its may me might more most must my no
+    not of on or other our out over she should so some such than that the their them then there
+    these they this those through to under up upon was we were what when where which while who whom
+    whose why will with would you your n't 's 're 've 'll 'd 'm
+    가 같 거 것 게 겠 고 과 그 기 까지 는 는데 니 다 대하 던 도 되 들 라 라고 로 를 만 면 며
+    면서 보다 부터 수 습니다 시 아 안 않 어 어서 었 았 였 에 에게 에서 와 요 위하 으로 은
+    을 의 이 있 없 적 지 지만 하 하고 ㄴ ㄴ다 ㄹ ᆫ ᆫ다 ᆯ ᆸ니다
+    """.split()  # noqa: SIM905
+)
+"""Which say nothing of a sense, however typical of it: they are not shown."""
 STARS, BRACKETS = ("*", "*"), ("[", "]")
 
 
@@ -178,7 +191,7 @@ def typical_words(occurrences: Sequence[Occurrence], inside: NDArray[np.bool_]) 
         return ()
     counts = (Counter[str](), Counter[str]())  # outside, inside
     for one, is_inside in zip(occurrences, inside, strict=True):
-        others = {word.lower() for word in one.words} - {one.word.lower()}
+        others = {word.lower() for word in one.words} - {one.word.lower()} - FUNCTION_WORDS
         counts[int(is_inside)].update(word for word in others if any(map(str.isalpha, word)))
     sizes = int((~inside).sum()), int(inside.sum())
 
@@ -225,8 +238,8 @@ def title_of(found: Senses) -> str:
     return f"{found.word}: {counted(found.occurrences, 'occurrence')}{shown}, layer {found.layer}"
 
 
-def draw_map(found: Senses, path: str | Path) -> None:
-    """Draw the map as a .png or .svg file."""
+def draw_map(found: Senses, path: str | Path, data: str = "") -> None:
+    """Draw the map as a .png or .svg file; `data` is what it is of."""
     figure = new_figure(8, 6, extra="analysis")
     axes = figure.subplots()
     for sense in found.senses:
@@ -240,7 +253,11 @@ def draw_map(found: Senses, path: str | Path) -> None:
             alpha=0.7,
             linewidths=0,
         )
-    axes.set(title=plain_text(title_of(found)), xlabel="PCA 1", ylabel="PCA 2")
+    axes.set(
+        title=plain_text(", ".join(filter(None, (data, title_of(found))))),
+        xlabel="PCA 1",
+        ylabel="PCA 2",
+    )
     axes.set(xticks=[], yticks=[])
     axes.legend(fontsize=8, loc="best", framealpha=0.8)
     write_figure(figure, path)

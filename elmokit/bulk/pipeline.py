@@ -59,17 +59,6 @@ def tokens_per_part(computer: Computer) -> int:
     return max(1, min(TOKENS_PER_PART, BYTES_PER_PART // bytes_per_word))
 
 
-def check_output(
-    output: str | Path, settings: VectorSettings, *, resume: bool = False, force: bool = False
-) -> None:
-    """Raise for an output that cannot be written, before anything is computed for it.
-
-    Where it is there and to be resumed, `EmbeddingJob` says whether it is of the same run.
-    """
-    check_writable(output, settings.compression, settings.output_format)
-    RunFolder.beside(output).check_output(resume=resume, force=force)
-
-
 def check_not_input(output: str | Path, source: Input) -> None:
     """Raise where an output or its parts would replace what is read, or a folder that it is in."""
     with disk_errors(Path(output), "written"):

@@ -43,11 +43,17 @@ TRAINING = ("pretrain", "finetune")
 
 
 class EitherSpelling(click.Group):
-    """A group of commands that go by their American names too; help shows ours."""
+    """A group of commands that go by their American names too; help shows ours, not cut short."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name in either spelling."""
         return super().get_command(ctx, AMERICAN.get(cmd_name, cmd_name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the first sentence on each command, however long it is."""
+        rows = [(name, one.get_short_help_str(1000)) for name, one in sorted(self.commands.items())]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 class LazyCommands(EitherSpelling):

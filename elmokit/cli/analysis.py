@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -160,7 +161,7 @@ def senses(
 
     found = NeighbourIndex.open(index).senses(word, layer=layer, senses=number, examples=examples)
     if picture is not None:
-        draw_map(found, picture)
+        draw_map(found, picture, Path(index).name)
     click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else described(found))
     if picture is not None and not as_json:
         click.echo(f"the map is in {picture}", err=True)

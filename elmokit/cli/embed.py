@@ -38,7 +38,8 @@ vector_options = options.combined(
     options.value(
         "--layers",
         "LAYERS",
-        "average, sum, top, all, a layer's number, or mix FILE: a mix that a task has learnt.",
+        "average, sum, top, all, a layer's number, or mix FILE: a mix that a task has learnt, or "
+        "the folder of that task.",
         default="average",
     ),
     click.option("--mix", metavar="FILE", hidden=True),
@@ -71,7 +72,12 @@ vector_options = options.combined(
 @options.choice(
     "--output-format", ("hdf5",), "What OUT is, whatever its name says; also as --format hdf5."
 )
-@options.value("--keep", "NAME", "Of a table: a column to keep as the vectors' id.")
+@options.value(
+    "--keep",
+    "NAME",
+    "Of a table: a column to keep as the vectors' id; of several, a JSON object.",
+    multiple=True,
+)
 @vector_options
 @options.computing
 @options.number("--batch-size", "Rows that --state carry continues: 64, AllenNLP's, unless given.")
@@ -116,6 +122,8 @@ def embed(
     give_back_large_blocks()
     remember_few_shapes()
     from elmokit.bulk.inputs import open_input
+    from elmokit.jobs.run_folder import RunFolder
+    from elmokit.vectors.files import check_writable
 
     if ray_address is not None and engine != "ray":
         raise click.UsageError("--ray-address is for --engine ray")
@@ -128,11 +136,12 @@ def embed(
     settings = replace(vector_settings(flags), output_format=output_format)
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(inputs, options.text_settings(flags))
-    from elmokit.bulk.pipeline import check_output, embed_files
-
-    check_output(output, settings, resume=resume, force=force)
+    check_writable(output, settings.compression, output_format)
+    RunFolder.beside(output).check_output(resume=resume, force=force)
     options.check_place(output)
     embedder = options.load_embedder(**flags, quiet=quiet)
+    from elmokit.bulk.pipeline import embed_files
+
     source = source.split_by(embedder.tokenizer.name)
     compute: Callable[..., Summary] = partial(embed_files, threads=options.threads_given())
     if engine == "ray":

@@ -23,8 +23,8 @@ def info(model: tuple[str, ...], vocabulary: str | None, as_json: bool) -> None:
     """Say what a model is: its shape, its size, where it is.
 
     MODEL is a folder, an archive or a checkpoint of a model, a URL, a published name, hf://user/name
-    (Hugging Face), or OPTIONS WEIGHTS; without it, the bundled model. It may also be a trained task,
-    the folder of a run, an index of occurrences, a file of vectors, or static vectors.
+    (Hugging Face), or OPTIONS WEIGHTS; without it, the bundled model. It may also be a trained
+    task, the folder of a run, an index of occurrences, a file of vectors, or static vectors.
     """
     if len(model) > 2:
         raise click.UsageError("give a folder, or OPTIONS WEIGHTS")

@@ -80,16 +80,16 @@ def build(
     """
     give_back_large_blocks()
     remember_few_shapes()
+    from elmokit.analysis.neighbours.store import check_target
     from elmokit.bulk.inputs import open_input
 
-    settings = index_settings(flags)
     # Files are looked for before PyTorch and a model are loaded for nothing.
     source = open_input(corpus, options.text_settings(flags))
-
-    from elmokit.analysis.neighbours.build import build_index, check_target
-
     check_target(output, resume=resume, force=force)
     options.check_place(output)
+    settings = index_settings(flags)
+    from elmokit.analysis.neighbours.build import build_index
+
     embedder = options.load_embedder(**flags, quiet=quiet)
     with Display(quiet) as shown:
         summary = build_index(

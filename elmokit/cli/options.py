@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -255,7 +256,7 @@ def text_settings(flags: dict[str, Any]) -> TextSettings:
             "--split makes sentences of a text, --tokenize takes it for one; choose one of them"
         )
     names = ("split", "tokenize", "text_column", "skip_bad_rows", "format", "encoding", "errors")
-    return TextSettings(keep=flags.pop("keep", None), **{name: flags.pop(name) for name in names})
+    return TextSettings(keep=flags.pop("keep", ()), **{name: flags.pop(name) for name in names})
 
 
 def corpus_text(flags: dict[str, Any]) -> TextSettings:
@@ -277,6 +278,18 @@ def check_place(output: str) -> None:
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{output}: the folder {place} is not writable; choose one that is")
+
+
+def check_run(output: str, *, resume: bool, force: bool) -> None:
+    """Raise for a folder that no run can be written into, before PyTorch is loaded for nothing."""
+    from elmokit.jobs.run_folder import already_holds
+
+    check_place(output)
+    folder = Path(output)
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; give the name of a folder to write into")
+    if not (resume or force) and any(folder.glob("checkpoints/step-*")):
+        raise already_holds(folder)
 
 
 def check_picture(
@@ -304,13 +317,20 @@ def load_static(path: str | None, embedder: Embedder) -> StaticVectors | None:
     return None if path == "none" else StaticVectors.load(path or korean)
 
 
+@contextmanager
+def loading(quiet: bool) -> Iterator[Display]:
+    """Show that PyTorch and a model are being loaded."""
+    with Display(quiet) as shown, shown.stage("loading the model", ""):
+        yield shown
+
+
 def load_embedder(
     model: str | None, weights: str | None, quiet: bool = False, **settings: Any
 ) -> Embedder:
     """The embedder that the flags describe."""
-    from elmokit.inference.embedder import Embedder
+    with loading(quiet) as shown:
+        from elmokit.inference.embedder import Embedder
 
-    with Display(quiet) as shown:
         return Embedder.load(model, weights, **settings, progress=shown.fetching)
 
 
@@ -318,9 +338,9 @@ def load_language_model(
     model: str | None, weights: str | None, quiet: bool = False, **settings: Any
 ) -> LanguageModel:
     """The language model that the flags describe."""
-    from elmokit.inference.language_model import LanguageModel
+    with loading(quiet) as shown:
+        from elmokit.inference.language_model import LanguageModel
 
-    with Display(quiet) as shown:
         return LanguageModel.load(model, weights, **settings, progress=shown.fetching)
 
 

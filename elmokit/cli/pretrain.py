@@ -42,8 +42,26 @@ def settings_of(
     return dict(parse_setting(setting, example) for setting in settings) | given
 
 
+def list_recipes(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """Print the recipes that come with the package, and what each is."""
+    from elmokit.pretraining.config import recipes
+
+    if wanted:
+        for name, path in recipes().items():
+            first = path.read_text(encoding="utf-8").partition("\n")[0]
+            click.echo(f"{name:<8} {first.removeprefix('# ')}")
+        context.exit()
+
+
 @click.command()
-@click.argument("run", metavar="RUN.toml")
+@click.argument("run", metavar="RECIPE")
+@options.flag(
+    "--list",
+    "Print the recipes that come with the package.",
+    is_eager=True,
+    expose_value=False,
+    callback=list_recipes,
+)
 @options.value(
     "--train",
     "FILES",
@@ -64,21 +82,25 @@ def pretrain(
 ) -> None:
     """Train a bidirectional language model on text of your own.
 
-    RUN.toml holds the recipe; flags take the place of what it says. FOLDER gets the model (in
-    FOLDER/model), checkpoints, metrics.jsonl and curves.png. Stop it whenever you like: --resume
-    continues exactly where it was. The same command runs under torchrun on many processes.
+    RECIPE is modern, paper, or a TOML file of your own; flags take the place of what it says.
+    FOLDER gets the model (in FOLDER/model), checkpoints, metrics.jsonl and curves.png. Stop it
+    whenever you like: --resume continues exactly where it was. The same command runs under torchrun
+    on many processes.
 
     \b
     Examples:
-      elmo pretrain runs/modern.toml --train "text/*.gz" --valid heldout.txt -o my-bilm
-      elmo pretrain runs/modern.toml --train "text/*.gz" --valid heldout.txt -o my-bilm --resume
-      torchrun --nproc-per-node 8 -m elmokit pretrain runs/paper.toml --train text -o my-bilm
+      elmo pretrain modern --train "text/*.gz" --valid heldout.txt -o my-bilm
+      elmo pretrain modern --train "text/*.gz" --valid heldout.txt -o my-bilm --resume
+      torchrun --nproc-per-node 8 -m elmokit pretrain paper --train text -o my-bilm
     """
     from elmokit.pretraining.config import read_run
-    from elmokit.pretraining.run import pretrain as train_model
 
     more = {"corpus__train": list(train), "corpus__valid": list(valid), "output": output}
     config = read_run(run, settings_of(settings, **more))
+    if config.output is not None:
+        options.check_run(config.output, resume=flags["resume"], force=flags["force"])
+    from elmokit.pretraining.run import pretrain as train_model
+
     keep_large_blocks()
     with Display(quiet) as shown:
         result = train_model(config, **flags, observer=shown)
@@ -117,6 +139,7 @@ def finetune(
     Example:
       elmo finetune my-bilm/model reviews/*.txt --valid heldout-reviews.txt -o my-reviews
     """
+    options.check_run(output, resume=flags["resume"], force=flags["force"])
     from elmokit.formats.find import read_model
     from elmokit.jobs.run_folder import check_outside
     from elmokit.pretraining.run import finetune as train_on

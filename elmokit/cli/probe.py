@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmokit.cli import options
+from elmokit.cli import EitherSpelling, options
 from elmokit.cli.progress import Display
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def sentences_option(of: str) -> options.Option[Any]:
     return options.number("--sentences", f"Take no more than the first N of {of}.")
 
 
-@click.group()
+@click.group(cls=EitherSpelling)
 def probe() -> None:
     """What each layer knows of words, and each direction of grammar.
 
@@ -55,11 +56,16 @@ probe_options = options.combined(options.static, options.model, options.computin
 
 
 @probe.command(cls=options.ModelCommand)
-@options.value("--train", "FILE", "CoNLL-U to learn tags from.", required=True)
-@options.value("--dev", "FILE", "CoNLL-U that chooses the penalty.", required=True)
-@options.value("--test", "FILE", "CoNLL-U to be asked about.", required=True)
-@options.choice(
-    "--tag", ("upos", "xpos"), "Universal parts of speech, or the language's own.", default="upos"
+@options.value("--train", "FILE", "CoNLL-U, or columns, to learn tags from.", required=True)
+@options.value("--dev", "FILE", "The same, that chooses the penalty.", required=True)
+@options.value("--test", "FILE", "The same, to be asked about.", required=True)
+@options.value(
+    "--tag",
+    "TAG",
+    "Of CoNLL-U: upos, universal parts of speech, or xpos, the language's own. Of columns: the "
+    "number of that of the tags, 2 unless given.",
+    default="upos",
+    type=lambda text: int(text) if text.isdecimal() else click.Choice(("upos", "xpos"))(text),
 )
 @sentences_option("--train")
 @probe_options
@@ -210,6 +216,9 @@ def show(report: ProbeReport, picture: str | None, as_json: bool) -> None:
     if picture is not None:
         from elmokit.analysis.probes.report import draw_reports
 
-        draw_reports([report], picture)
+        given = click.get_current_context().params
+        of = next(given[name] for name in ("test", "tests", "files", "semcor") if given.get(name))
+        names = [of] if isinstance(of, str) else of
+        draw_reports([report], picture, ", ".join(Path(name).name for name in names))
         click.echo(f"the picture is in {picture}", err=True)
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else report.table())

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from threading import RLock, Timer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import click
 
 from elmokit.errors import StoppedError
 from elmokit.jobs.progress import Observer, duration
 from elmokit.system import counted
-
-if TYPE_CHECKING:
-    from elmokit.io.fetch import Progress
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BEFORE_FIRST_LINE = 2.0
@@ -93,13 +89,6 @@ class Display(Observer):
             write_line(message)
 
 
-@contextmanager
-def show_stage(name: str, unit: str, quiet: bool = False) -> Iterator[Progress]:
-    """Show work of one stage; what it gives is called with what is done."""
-    with Display(quiet) as shown, shown.stage(name, unit) as progress:
-        yield progress
-
-
 def write_line(text: str) -> None:
     """Write a line to stderr, above a bar that is shown there."""
     if sys.stderr.isatty():
@@ -133,6 +122,7 @@ class Bar:
             miniters=1,
             dynamic_ncols=True,
             **(bytes_of if unit == "byte" else {"unit": f" {unit}s"}),
+            **({} if unit else {"bar_format": "{desc} …"}),
         )
         self.measured = ""
 
@@ -183,7 +173,9 @@ class Lines:
             self.show()
 
     def describe(self, seconds: float) -> str:
-        """The line."""
+        """The line; of work that has no unit, that it is going on."""
+        if not self.unit:
+            return f"{self.name} …"
         rate = (self.done - self._first) / seconds if seconds > 0 else 0.0
         shown = [amount(self.done, self.unit, self.total)]
         if 0 < rate < 1 and self.unit != "byte":

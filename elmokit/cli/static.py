@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli import EitherSpelling, options
-from elmokit.cli.progress import Display, show_stage
+from elmokit.cli.progress import Display
 
 if TYPE_CHECKING:
     from elmokit.static.vectors import StaticVectors, WordNeighbour
@@ -30,7 +30,7 @@ def show_scores(
     from elmokit.static.evaluation import analogy_scores, similarity_score, total
 
     similar = [similarity_score(vectors, path) for path in sets]
-    with show_stage("answering", "question", quiet) as progress:
+    with Display(quiet).stage("answering", "question") as progress:
         answered = [analogy_scores(vectors, path, progress) for path in analogies]
     if as_json:
         answer = {
@@ -320,7 +320,7 @@ def load(file: str | None) -> StaticVectors:
     """The vectors of a file, or the bundled ones."""
     from elmokit.static.vectors import StaticVectors
 
-    with show_stage("reading", "byte") as progress:
+    with Display().stage("reading", "byte") as progress:
         return StaticVectors.load(file, progress=progress)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from elmokit.cli import options
+from elmokit.cli import EitherSpelling, options
 from elmokit.cli.pretrain import settings_of
 from elmokit.cli.progress import Display
 from elmokit.errors import InputError
@@ -97,10 +97,10 @@ def load_task(
     folder: str | TaskFolder, device: str | None, quiet: bool, flags: dict[str, Any]
 ) -> TrainedTask:
     """The trained task that the flags describe; those of its model are taken out of them."""
-    from elmokit.tasks.trained import TrainedTask
+    with options.loading(quiet) as shown:
+        from elmokit.tasks.trained import TrainedTask
 
-    settings = {"bilm": bilm_reference(flags), "tokenizer": flags.pop("tokenizer")}
-    with Display(quiet) as shown:
+        settings = {"bilm": bilm_reference(flags), "tokenizer": flags.pop("tokenizer")}
         return TrainedTask.load(folder, **settings, device=device, progress=shown.fetching)
 
 
@@ -354,8 +354,20 @@ def write(lines: Iterator[str], output: str | None) -> int:
     return number
 
 
+class TaskName(click.Choice[str]):
+    """A task of the catalogue; of another name it says which of them learn any labels."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """The message."""
+        known = super().get_invalid_choice_message(value, ctx)
+        return (
+            f"{known} NAME says what kind of labels: spam learns any classes of texts, sst of "
+            "sentences, nli of pairs, ner any entities, pos any tags; -o names the result."
+        )
+
+
 @click.command(cls=options.ModelCommand)
-@click.argument("name", type=click.Choice(list(CATALOGUE)), metavar="NAME")
+@click.argument("name", type=TaskName(list(CATALOGUE)), metavar="NAME")
 @options.value(
     "--train",
     "FILE",
@@ -464,10 +476,10 @@ def train(
       elmo task train coref --train train.conll --dev dev.conll -o my-coref
       elmo task train srl --train propbank.train.tsv --dev propbank.dev.tsv -o my-srl
     """
+    options.check_run(output, resume=flags["resume"], force=flags["force"])
     from elmokit.tasks.run import train_task
 
     keep_large_blocks()
-    options.check_place(output)
     bilm, reading = bilm_reference(flags), text_flags(flags, "phrases", "tokenizer")
     chosen = settings_of_flags(no_elmo, flags)
     config = task_config(name, preset, settings_of(settings, EXAMPLE, **chosen))
@@ -477,7 +489,7 @@ def train(
     options.show_result(result, as_json)
 
 
-@click.group()
+@click.group(cls=EitherSpelling)
 def task() -> None:
     """Train a task network on ELMo's vectors; measure it, and ask it.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmokit.cli import options
-from elmokit.cli.progress import show_stage
+from elmokit.cli.progress import Display
 
 if TYPE_CHECKING:
     from elmokit.inference.predictions import Gap, RankedWord, SentenceScore, WordProbability
@@ -222,6 +222,6 @@ def perplexity(
     language_model = options.load_language_model(**flags, quiet=quiet)
     records = source.split_by(language_model.tokenizer.name).records(hint_at_raw=False)
     sentences = (record.words for record in records if record.words)
-    with show_stage("scoring", "sentence", quiet) as progress:
+    with Display(quiet).stage("scoring", "sentence") as progress:
         result = language_model.perplexity(sentences, state, progress)
     options.show_result(result, as_json)

@@ -66,6 +66,11 @@ def convert_model(
         is_bundled(source[0]) or native.is_native(model_folder(Path(source[0])))
     )
     target = target or ("allennlp" if from_native else "native")
+    if target != "cached-vocabulary" and folder.suffix in (".h5", ".hdf5") and not folder.is_dir():
+        raise InputError(
+            f"{folder}: names a file, and a model is a folder of several; give the name of a "
+            "folder, or ask for a cached vocabulary (--to cached-vocabulary)"
+        )
     read = partial(read_model, *source, embedding=embedding, progress=progress)
     if target == "cached-vocabulary":
         return cache_vocabulary(read(), vocabulary, folder, force)

@@ -111,7 +111,7 @@ class Embedder:
 
     def __init__(
         self,
-        bilm: BiLM,
+        bilm: BiLM | None = None,
         *,
         tokenizer: AnyTokenizer = "default",
         vocabulary: Vocabulary | None = None,
@@ -123,6 +123,11 @@ class Embedder:
         device: str | torch.device | None = None,
         scripts: SeenScripts | None = None,
     ) -> None:
+        if not isinstance(bilm, BiLM):
+            raise InputError(
+                "Embedder(bilm) is made of a BiLM; Embedder.load() is that of a model: the bundled "
+                "one, a name, a folder or its files"
+            )
         checked("state", state, State)
         checked("precision", precision, Precision)
         checked("warm_runs", warm_runs, Count)

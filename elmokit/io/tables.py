@@ -67,9 +67,7 @@ def _used_columns(settings: TextSettings, names: Sequence[str], place: str) -> l
     if len(columns) > 1:
         raise InputError(f"{place}: the text is in one column; name one ({TEXT_FLAG})")
     found = [position_of(columns[0], names, place)]
-    if settings.keep is not None:
-        found.append(position_of(settings.keep, names, place, "--keep"))
-    return found
+    return found + [position_of(name, names, place, "--keep") for name in settings.kept_columns]
 
 
 class TableRow(NamedTuple):
@@ -244,7 +242,8 @@ def text_rows(
 def _text_row(line: int, cells: list[tuple[str, Any]], place: str, position: int) -> Row:
     """A row of which the columns that are used have these names and values."""
     text = text_or_words(cells[0][1], cells[0][0], place)
-    id = id_of(cells[1][1], cells[1][0], place) if len(cells) > 1 else None
+    kept = {name: id_of(value, name, place) for name, value in cells[1:]}
+    id = json.dumps(kept, ensure_ascii=False) if len(kept) > 1 else next(iter(kept.values()), None)
     return Row(line, text, id, position)
 
 

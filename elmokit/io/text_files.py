@@ -76,7 +76,8 @@ class TextSettings(Settings):
             pair of texts; None for those with usual names.
         label_column: Of labelled examples: the column of the label; None for the usual one.
         header: Of CSV and TSV: whether the first line names the columns.
-        keep: Another column, a text or a whole number, that becomes the `id` of its sentences.
+        keep: Another column, a text or a whole number, that becomes the `id` of its sentences; of
+            several columns the id is a JSON object, as a text.
         skip_bad_rows: Leave out rows of CSV and TSV with more or fewer fields than columns, and
             questions of SQuAD whose answer is not where the file says; a warning counts them.
         format: What the files are; None for what their names say.
@@ -94,7 +95,7 @@ class TextSettings(Settings):
     text_column: Annotated[tuple[Column, ...] | Column | None, COLUMN] = None
     label_column: Annotated[Column | None, COLUMN] = None
     header: bool = True
-    keep: str | None = None
+    keep: Annotated[tuple[str, ...] | str | None, COLUMN] = None
     skip_bad_rows: bool = False
     format: TextFormat | ExampleFormat | None = None
     encoding: Annotated[str, "give its name, such as utf-8"] = "utf-8"
@@ -107,6 +108,8 @@ class TextSettings(Settings):
         columns = self.text_columns
         one = columns[0] if columns else None
         object.__setattr__(self, "text_column", columns if len(columns) > 1 else one)
+        if isinstance(self.keep, tuple) and len(self.keep) < 2:
+            object.__setattr__(self, "keep", self.keep[0] if self.keep else None)
         object.__setattr__(self, "encoding", known_encoding(self.encoding))
         if self.split and self.tokenize:
             raise ConfigError(
@@ -140,6 +143,11 @@ class TextSettings(Settings):
     def has_columns(self) -> bool:
         """Whether a column of a table is asked for."""
         return (self.text_column, self.keep) != (None, None)
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """The columns that become the `id`."""
+        return (self.keep,) if isinstance(self.keep, str) else self.keep or ()
 
     @property
     def text_columns(self) -> tuple[Column, ...]:

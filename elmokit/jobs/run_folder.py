@@ -38,6 +38,14 @@ CHECKSUM = re.compile("[0-9a-f]{64}")
 MISSING = object()
 
 
+def already_holds(folder: Path) -> InputError:
+    """The error of a folder whose run is neither resumed nor replaced."""
+    return InputError(
+        f"{folder}: already holds a run; continue with --resume, replace it with --force, or "
+        "choose another --output"
+    )
+
+
 class RunFolder:
     """The folder of a long job, which one process has at a time.
 

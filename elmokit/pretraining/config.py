@@ -199,13 +199,23 @@ class PretrainConfig(Settings):
             raise ConfigError(f"model: {error}{advice}") from None
 
 
+def recipes() -> dict[str, Path]:
+    """The recipes that come with the package, by name."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("recipes/*.toml"))}
+
+
 def read_run(path: str | Path, settings: Mapping[str, Any] | None = None) -> PretrainConfig:
-    """Read a run's TOML file; `settings`, by dotted name, take the place of what it says."""
+    """Read a run's TOML file, or a recipe by its name.
+
+    `settings`, by dotted name, take the place of what it says.
+    """
+    file = Path(path) if Path(path).is_file() else recipes().get(str(path), Path(path))
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         values = tomllib.loads(text)
     except OSError as error:
-        raise unreadable(InputError, path, error) from error
+        advice = f"; the recipes that there are: {', '.join(recipes())}"
+        raise unreadable(InputError, path, error, advice) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is not TOML ({error})") from error
     apply_settings(values, settings or {})

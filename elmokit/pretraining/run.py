@@ -36,7 +36,7 @@ from elmokit.jobs.checkpoints import (
 )
 from elmokit.jobs.metrics import METRICS, TENSORBOARD, draw_curves, read_metrics
 from elmokit.jobs.progress import Observer
-from elmokit.jobs.run_folder import RunFolder
+from elmokit.jobs.run_folder import RunFolder, already_holds
 from elmokit.model.bilm import BiLM
 from elmokit.model.word_encoder import WordEncoder
 from elmokit.pretraining.batches import SentenceReader, StreamReader, WordReader
@@ -51,6 +51,7 @@ from elmokit.pretraining.corpus import build_vocabulary, check_falling, prepare_
 from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.trainer import AVERAGE, MODEL, Group, HeldOut, Trainer, join_group
 from elmokit.static.files import read_word_vectors
+from elmokit.system import counted
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
 
@@ -217,10 +218,7 @@ def check_folder(folder: Path, *, resume: bool, force: bool) -> None:
             f"{folder}: already holds files that are not of a run; choose another --output"
         )
     if (saved or model.exists()) and not resume and not force:
-        raise InputError(
-            f"{folder}: already holds a run; continue with --resume, replace it with --force, or "
-            "choose another --output"
-        )
+        raise already_holds(folder)
 
 
 def remove_run(folder: Path) -> None:
@@ -292,6 +290,13 @@ def make_model(config: PretrainConfig, vocabulary: Vocabulary, initial: SavedMod
     if initial is not None:
         bilm = copy_of(initial, config)
     else:
+        cutoffs = config.model.get("softmax_cutoffs") or (0,)
+        if cutoffs[-1] >= len(vocabulary):
+            raise InputError(
+                f"the text has {counted(len(vocabulary), 'word')} to predict, too few for "
+                f"model.softmax_cutoffs {list(cutoffs)}; give more text, or predict them by a full "
+                "softmax: --set model.softmax_cutoffs="
+            )
         torch.manual_seed(training.seed)
         bilm = BiLM(config.model_config(len(vocabulary)))
         if training.unigram_bias and bilm.softmax is not None:

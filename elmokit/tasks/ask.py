@@ -24,7 +24,7 @@ from elmokit.tasks.columns import (
     labelled_parts,
 )
 from elmokit.tasks.config import COLUMN_FORMATS, Kind, TaskConfig
-from elmokit.tasks.files.conll import CONLLU_TAGS, DOCUMENT_START
+from elmokit.tasks.files.conll import CONLLU_TAGS
 from elmokit.tasks.files.examples import PAIR, TEXT, TextColumns, text_positions
 from elmokit.tasks.files.squad import questions_of
 from elmokit.tasks.labelling import TagPrediction
@@ -32,6 +32,7 @@ from elmokit.tasks.reading.task import AnswerPrediction
 from elmokit.tasks.srl.propositions import WithPredicates
 from elmokit.tasks.task import Prediction
 from elmokit.tasks.trained import TrainedTask
+from elmokit.text.conllu import DOCUMENT_START
 from elmokit.text.tokenizer import Tokenizer
 
 LABELLED_LINE = re.compile(rf"{DOCUMENT_START}\s|\(\d+ \(")

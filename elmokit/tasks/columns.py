@@ -15,13 +15,11 @@ from elmokit.tasks.examples import Words
 from elmokit.tasks.files.conll import (
     BEGIN,
     COMMENT,
-    DOCUMENT_START,
     END,
     LAYOUTS,
     NO_MENTION,
     NO_ROLESET,
     PropsFormat,
-    columns_of,
     conllu_tag,
     coref_documents,
     role_sentence,
@@ -33,7 +31,7 @@ from elmokit.tasks.srl.propositions import VERB, WithPredicates
 from elmokit.tasks.srl.task import RolePrediction
 from elmokit.tasks.tags import OUTSIDE, LabelledSpan, spans, write_tags
 from elmokit.tasks.task import Prediction
-from elmokit.text.conllu import POSITIONS, UNSPECIFIED
+from elmokit.text.conllu import DOCUMENT_START, POSITIONS, UNSPECIFIED, columns_of
 
 LABELLED = (".conll", ".conllu", ".bio", ".iob", ".json")
 """Suffixes of files of labelled examples."""

@@ -23,7 +23,7 @@ from elmokit.io.files import disk_errors, read_object, write_atomically
 from elmokit.jobs.checkpoints import LEFTOVERS, Checkpoint, Checkpoints, interrupted, newest_of_run
 from elmokit.jobs.metrics import METRICS, read_metrics
 from elmokit.jobs.progress import Observer
-from elmokit.jobs.run_folder import RunFolder, check_outside
+from elmokit.jobs.run_folder import RunFolder, already_holds, check_outside
 from elmokit.system import counted
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.examples import AnyExample, fixed_part, hold_out
@@ -259,7 +259,8 @@ def write_results(result: TaskResult, observer: Observer) -> None:
 
 def draw(result: TaskResult) -> None:
     """Draw the curves, the mixes and the confusions."""
-    folder, name = result.folder, result.config.name
+    folder = result.folder
+    name = f"{folder.resolve().name} ({result.config.name})"
     draw_curves(read_metrics(folder / METRICS), folder / CURVES, title=name)
     which, shown = ("dev", result.dev) if result.test is None else ("test", result.test)
     if shown.confusion is not None:
@@ -289,10 +290,7 @@ def check_folder(folder: Path, resume: bool, force: bool) -> None:
             "choose another --output"
         )
     if (saved or (folder / CONFIG).exists()) and not resume and not force:
-        raise InputError(
-            f"{folder}: already holds a run; continue with --resume, replace it with --force, or "
-            "choose another --output"
-        )
+        raise already_holds(folder)
 
 
 def in_the_way(folder: Path) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from elmokit.errors import FormatError
 from elmokit.io.text_files import Line
+from elmokit.system import counted
 
 PartOfSpeech = Literal["upos", "xpos"]
 
@@ -19,6 +20,8 @@ COLUMNS = 10
 FORM = 1
 POSITIONS: dict[PartOfSpeech, int] = {"upos": 3, "xpos": 4}
 UNSPECIFIED = "_"
+DOCUMENT_START = "-DOCSTART-"
+"""The word of lines of CoNLL-2003 that begin a document and belong to no sentence."""
 WORD_ID = re.compile(r"[1-9][0-9]*")
 OTHER_ID = re.compile(r"[0-9]+-[0-9]+|[0-9]+\.[0-9]+")
 
@@ -39,6 +42,30 @@ def tagged_words(lines: Iterable[Line], tag: PartOfSpeech) -> list[TaggedWord]:
         for place, values in rows
         if WORD_ID.fullmatch(values[0])
     ]
+
+
+def columns_of(line: Line) -> list[str]:
+    """The columns of a line that is not blank: between tabs, or between spaces without a tab."""
+    if "\t" in line.text:
+        return [column.strip() for column in line.text.split("\t")]
+    # A no-break space and the like are part of a word, as in "10 000": only a space separates.
+    return [column for column in line.text.split(" ") if column]
+
+
+def column_words(lines: Iterable[Line], column: int) -> list[TaggedWord]:
+    """The words of one sentence in CoNLL columns: the first, and its tag in another, from 1."""
+    words = []
+    for line in lines:
+        columns = columns_of(line)
+        if columns[0] == DOCUMENT_START:
+            continue
+        if not 1 < column <= len(columns):
+            raise FormatError(
+                f"{line.place}: has {counted(len(columns), 'column')}, so that its tag cannot be "
+                f"in column {column}; name another (--tag N)"
+            )
+        words.append(TaggedWord(columns[0], columns[column - 1], line.place))
+    return words
 
 
 def values_of(place: str, text: str) -> list[str]:

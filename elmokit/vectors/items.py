@@ -33,7 +33,7 @@ class VectorSettings(Settings):
     Attributes:
         layers: "average", "sum", "top", "all", the number of a layer (0 is the token layer), or
             "mix".
-        mix: The file of a trained mix, where layers is "mix".
+        mix: The file of a trained mix, or the folder of a task that has one, where layers is "mix".
         pool: "mean" or "max" over the words of a sentence; None or "none" keeps the words.
         dtype: "float32" or "float16".
         compression: One that the format has; None is none.
@@ -56,7 +56,9 @@ class VectorSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "layers", str(self.layers))
-        object.__setattr__(self, "mix", None if self.mix is None else str(self.mix))
+        if self.mix is not None:
+            inside = Path(self.mix) / "mix.json" if Path(self.mix).is_dir() else self.mix
+            object.__setattr__(self, "mix", str(inside))
         object.__setattr__(self, "pool", self.pool or "none")
 
 

@@ -1,5 +1,6 @@
 """Vectors as NPZ, for NumPy: arrays "0", "1", …, and JSON texts as arrays of bytes.
 
+Of pooled sentences they are the rows of one array, "vectors".
 `json.loads(bytes(file["sentences"]))` is the list of sentences; `ids` and `description`, where they
 were given, are read likewise.
 """
@@ -7,15 +8,19 @@ were given, are read likewise.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from io import BytesIO
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.errors import InputError
 from elmokit.io.files import write_atomically
 from elmokit.vectors.items import (
     DEFAULTS,
@@ -32,21 +37,36 @@ from elmokit.vectors.items import (
 
 SUFFIX = ".npy"
 SENTENCES, IDS, DESCRIPTION = "sentences", "ids", "description"
+MATRIX = "vectors"
 
 
 def write_npz(
     path: PathLike, items: Iterable[Item | tuple[Any, ...]], settings: VectorSettings = DEFAULTS
 ) -> None:
-    """Write arrays "0", "1", … and their sentences; of all items only these are in memory."""
+    """Write arrays and their sentences; of all items only these are in memory."""
     method = ZIP_DEFLATED if settings.compression == "deflate" else ZIP_STORED
     sentences: list[str] = []
     ids: list[str | int | None] = []
-    with write_atomically(path) as temporary, ZipFile(temporary, "w", method) as archive:
+    first: NDArray[Any] | None = None  # of the matrix
+    with (
+        write_atomically(path) as temporary,
+        ZipFile(temporary, "w", method) as archive,
+        TemporaryFile(dir=Path(temporary).parent) as pooled,
+    ):
         for item in checked_items(path, items, settings.dtype):
-            _add(archive, str(len(ids)), item.vectors)
+            if settings.pool != "none" or item.vectors.ndim == 1:
+                first = item.vectors if first is None else first
+                if item.vectors.shape != first.shape:
+                    shapes = f"{item.vectors.shape} and {first.shape}; pooled ones are alike"
+                    raise InputError(f"{path}: not written; has vectors of shapes {shapes}")
+                pooled.write(item.vectors.data)
+            else:
+                _add(archive, str(len(ids)), item.vectors)
             ids.append(item.id)
             if settings.keep_sentences:
                 sentences.append(item.sentence)
+        if first is not None:
+            _add(archive, MATRIX, first, pooled, len(ids))
         if settings.keep_sentences:
             _add_json(archive, SENTENCES, sentences)
         if any(each is not None for each in ids):
@@ -55,12 +75,21 @@ def write_npz(
             _add_json(archive, DESCRIPTION, dict(settings.description))
 
 
-def _add(archive: ZipFile, name: str, values: NDArray[Any]) -> None:
+def _add(
+    archive: ZipFile, name: str, values: NDArray[Any], rows: IO[bytes] | None = None, count: int = 0
+) -> None:
+    """Add an array; or so many like it, whose bytes are in the file `rows`, as one array."""
     # A ZipInfo by itself is of the first day of 1980: equal items make equal files.
     member = ZipInfo(f"{name}{SUFFIX}")
     member.compress_type = archive.compression
     with archive.open(member, "w", force_zip64=True) as file:
-        np.lib.format.write_array(file, values, allow_pickle=False)
+        if rows is None:
+            np.lib.format.write_array(file, values, allow_pickle=False)
+            return
+        header = np.lib.format.header_data_from_array_1_0(values)
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (count, *values.shape)})
+        rows.seek(0)
+        shutil.copyfileobj(rows, file)
 
 
 def _add_json(archive: ZipFile, name: str, value: object) -> None:
@@ -78,6 +107,11 @@ class NpzVectors(VectorFile):
             self._texts = {name.removesuffix(SUFFIX): name for name in members}
             numbers = [name for name in self._texts if name.isdecimal() and name.isascii()]
             self._arrays = sorted((int(name), self._texts.pop(name)) for name in numbers)
+            if matrix := self._texts.pop(MATRIX, None):
+                with self._archive.get().open(matrix) as file:
+                    np.lib.format.read_magic(file)
+                    (count, *_), _, _ = np.lib.format.read_array_header_1_0(file)
+                self._arrays = [(line, matrix) for line in range(count)]
             if others := self._texts.keys() - {SENTENCES, IDS, DESCRIPTION}:
                 raise ValueError(f"its array {min(others)!r} is not the number of a line")
             if DESCRIPTION in self._texts:
@@ -95,10 +129,15 @@ class NpzVectors(VectorFile):
     def _read(self, number: int) -> SentenceVectors:
         line, member = self._arrays[number]
         sentence, id_ = self._sentences.get(line), self._ids.get(line)
-        return SentenceVectors(sentence, self._array(member), id_)
+        found = self._matrix[line] if member == MATRIX + SUFFIX else self._array(member)
+        return SentenceVectors(sentence, found, id_)
 
     def _close(self) -> None:
         self._archive.close()
+
+    @cached_property
+    def _matrix(self) -> NDArray[Any]:
+        return self._array(MATRIX + SUFFIX)
 
     @cached_property
     def _sentences(self) -> dict[int, Any]:

@@ -195,3 +195,8 @@ def test_texts_that_a_model_cannot_take_are_one_line(files: Files, tmp_path: Pat
     for message, call in calls.items():
         with pytest.raises(ElmoError, match=message):
             call()
+
+
+def test_summary_is_that_of_the_model(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    ElmoTextModel(spam_model(files)).summary()
+    assert "ElmoLayer" in capsys.readouterr().out

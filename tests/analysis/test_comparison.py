@@ -44,7 +44,7 @@ def test_the_row_of_static_vectors_comes_first_and_is_1_for_the_same_spelling():
     comparison = compare_occurrences(small_embedder(), "bank", SENTENCES, static)
     assert next(iter(comparison.cosines)) == "a very long name (static)"
     assert comparison.cosines["a very long name (static)"] == pytest.approx((1, 1, 1))
-    lines = comparison.table().splitlines()[4:]
+    lines = comparison.table().splitlines()[5:]
     assert lines[1] == "a very long name (static)     1.000    1.000    1.000"
     assert len({len(line) for line in lines}) == 1
 
@@ -118,3 +118,9 @@ def test_a_picture_is_drawn_with_a_panel_for_each_layer(tmp_path: Path) -> None:
         assert contents.count(f"<!-- {layer} -->".encode()) == 1
     with pytest.raises(InputError, match=r"map\.gif: .* \.png or \.svg"):
         draw_heat_map(found, tmp_path / "map.gif")
+
+
+def test_a_word_in_other_letters_than_asked_for_is_named():
+    said = "BANK is not written so everywhere; compared: bank, Bank"
+    assert said in compare_occurrences(small_embedder(), "BANK", SENTENCES).table().splitlines()
+    assert "written so" not in compare_occurrences(small_embedder(), "a", ["a", "a b"]).table()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -62,8 +63,8 @@ def test_as_many_senses_as_are_asked_for(senses):
 def test_words_typical_of_a_sense_are_those_of_its_sentences_alone():
     _, occurrences, vectors = bundles()
     money, river = find_senses("bank", occurrences, vectors).senses
-    assert set(money.typical) == {"she", "went", "to", "a", "for", "money"}
-    assert set(river.typical) == {"he", "sat", "on", "the", "river"}
+    assert set(money.typical) == {"went", "money"}
+    assert set(river.typical) == {"sat", "river"}
 
 
 def test_a_word_that_is_on_both_sides_is_not_typical():
@@ -151,3 +152,18 @@ def test_a_map_is_drawn(tmp_path):
     assert (tmp_path / "bank.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match=r"\.png or \.svg"):
         draw_map(FOUND, tmp_path / "bank.html")
+
+
+def test_words_without_content_are_not_typical():
+    river = [Occurrence(("the", "river", "bank", "of", "it"), 2)] * 8
+    money = [Occurrence(("a", "bank", "has", "money"), 1)] * 8
+    inside = np.array([True] * 8 + [False] * 8)
+    assert typical_words(river + money, inside) == ("river",)
+    korean = [Occurrence(("배", "를", "먹", "었", "다"), 0)] * 8
+    assert typical_words(korean + money, inside) == ("먹",)
+
+
+def test_pictures_are_titled_by_their_data(tmp_path):
+    draw_map(FOUND, tmp_path / "bank.svg", "news.index")
+    comments = re.findall("<!-- (.*?) -->", (tmp_path / "bank.svg").read_text())
+    assert f"news.index, {title_of(FOUND)}" in comments

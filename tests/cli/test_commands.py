@@ -13,11 +13,12 @@ import h5py
 import numpy as np
 import pytest
 from closeness import assert_close
-from helpers import loaded_by
+from helpers import loaded_by, run_python, write
 from small_models import small_bilm
 
 from elmokit import Embedder
 from elmokit.cli import COMMANDS
+from elmokit.cli import elmo as elmo_command
 from elmokit.cli.options import ModelCommand
 from elmokit.formats.convert import write_pair
 from elmokit.formats.native import SavedModel
@@ -214,3 +215,41 @@ def test_swapped_options_and_weights_are_told_apart(elmo, pair, tmp_path):
         code, _, err = elmo(*arguments)
         assert code == 1
         assert err.endswith("is a file of weights; the options come first, then the weights\n")
+
+
+EARLY = """
+import sys
+from elmokit.cli import elmo
+from elmokit.errors import ElmoError
+for line in sys.argv[1:]:
+    try:
+        elmo(line.split(), standalone_mode=False)
+    except ElmoError as error:
+        print(error, "torch" in sys.modules)
+"""
+
+
+def test_an_output_that_is_there_or_unsuitable_is_noticed_before_torch_is_loaded(
+    tmp_path, monkeypatch
+):
+    text, run, file = (str(tmp_path / name) for name in ("text.txt", "run", "out.h5"))
+    for path in (text, file, f"{run}/checkpoints/step-000000001/record.json"):
+        write(Path(path), "a b\n")
+    commands = [
+        *(f"embed {text} -o {output}" for output in (file, run, f"{text}.csv", "nowhere/a.h5")),
+        *(f"neighbours build {text} -o {output}" for output in (text, "nowhere/index")),
+        *(f"pretrain modern -o {output}" for output in (file, run, "nowhere/run")),
+        *(f"task train ner --train {text} -o {output}" for output in (file, run, "nowhere/run")),
+        *(f"finetune english-small {text} -o {output}" for output in (file, run)),
+    ]
+    printed = run_python(EARLY, *commands).splitlines()
+    assert [line.rpartition(" ")[2] for line in printed] == ["False"] * len(commands)
+
+
+@pytest.mark.parametrize("group", ["neighbours", "probe", "static", "task"])
+def test_no_summary_of_a_command_is_cut_short(prints, group):
+    shown = " ".join(prints(group, "--help").partition("Commands:")[2].split())
+    commands = elmo_command.get_command(click.Context(elmo_command), group).commands.values()
+    assert "..." not in shown
+    for command in commands:
+        assert " ".join(command.help.partition(".")[0].split()) in shown

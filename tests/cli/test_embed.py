@@ -297,3 +297,13 @@ def test_proteins_are_embedded_per_residue_and_as_seqvec_does_per_protein(embed,
     for item, layers in zip(read_vectors(tmp_path / "p.npz"), expected, strict=True):
         assert_close(item.vectors, layers.sum(0).mean(0), within=1e-4)
     assert [item.id for item in read_vectors(tmp_path / "p.npz")] == ["sp|P1", "P2"]
+
+
+def test_several_kept_columns_are_an_id_and_pooled_vectors_a_matrix(embed, tmp_path):
+    table = "id,lang,text\n1,en,The bank\n2,ko,A man\n"
+    flags = ("--keep", "id", "--keep", "lang", "--text-column", "text", "--pool", "mean")
+    assert embed(table, "out.npz", *flags, name="table.csv")[0] == 0
+    with np.load(tmp_path / "out.npz") as file:
+        assert file["vectors"].shape == (2, 12)
+    ids = [json.loads(item.id) for item in read_vectors(tmp_path / "out.npz")]
+    assert ids == [{"id": "1", "lang": "en"}, {"id": "2", "lang": "ko"}]

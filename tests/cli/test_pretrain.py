@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from closeness import assert_close
 from helpers import Elmo, Fails, Prints, write_sentences
 from pretraining.small_runs import measured, sentences, write_run
+
+from elmokit.pretraining.config import recipes
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +181,23 @@ def test_a_place_that_cannot_be_written_to_is_one_line(fails: Fails, tmp_path: P
     (tmp_path / "file").write_text("")
     for place in ("file", os.path.join("file", "run")):
         assert "file" in fails(*write_run(tmp_path), "-o", place)
+
+
+def test_recipes_are_in_the_package(fails: Fails, prints_only: Prints) -> None:
+    lines = prints_only("pretrain", "--list").splitlines()
+    assert [line.split()[0] for line in lines] == ["modern", "paper"]
+    for path in recipes().values():
+        assert not re.search(r"docs/|runs/|\.\./|\.md", path.read_text())
+    assert "the recipes that there are: modern, paper" in fails("pretrain", "moder", "-o", "mine")
+
+
+def test_too_little_text_for_the_cutoffs_is_told_what_to_do(
+    elmo: Elmo, fails: Fails, tmp_path: Path
+) -> None:
+    text = write_sentences(tmp_path / "text.txt", sentences(20))
+    few = ["pretrain", "modern", "--train", text, "-o", "mine"]
+    assert "--set model.softmax_cutoffs=" in fails(*few)
+    small = ["cell_size=10", "token_size=6", "encoder.filters=[[1, 4]]", "softmax_cutoffs="]
+    settings = [part for each in small for part in ("--set", f"model.{each}")]
+    settings += [f"--set=training.{each}" for each in ("rows=2", "unroll=5", "steps=1")]
+    assert elmo(*few, *settings, "--quiet")[0] == 0

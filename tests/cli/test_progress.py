@@ -7,7 +7,8 @@ import pytest
 from helpers import error_of
 
 from elmokit.cli import say
-from elmokit.cli.progress import Display, Lines, show_stage
+from elmokit.cli.options import loading
+from elmokit.cli.progress import Display, Lines
 from elmokit.errors import StoppedError
 from elmokit.jobs.progress import duration
 
@@ -39,7 +40,7 @@ def test_a_line_says_how_much_how_fast_and_how_long(unit, first, done, total, se
 def test_a_bar_moves_on_a_terminal_and_vanishes(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    with show_stage("fetching", "byte") as progress:
+    with Display().stage("fetching", "byte") as progress:
         for done in range(1, 5):
             progress(done * 1_000_000, 4_000_000)
             time.sleep(0.15)
@@ -79,14 +80,14 @@ def test_elsewhere_lines_come_now_and_then_and_at_the_end(monkeypatch, capsys):
 
 
 def test_quick_work_is_not_shown_elsewhere(capsys):
-    with show_stage("scoring", "sentence") as progress:
+    with Display().stage("scoring", "sentence") as progress:
         progress(1, 2)
     assert capsys.readouterr().err == ""
 
 
 def test_a_line_comes_soon_though_the_first_batch_takes_long(monkeypatch, capsys):
     monkeypatch.setattr("elmokit.cli.progress.SECONDS_BEFORE_FIRST_LINE", 0.01)
-    with show_stage("embedding", "sentence"):
+    with Display().stage("embedding", "sentence"):
         time.sleep(0.3)
     assert capsys.readouterr().err == "embedding: 0 sentences\n"
 
@@ -150,3 +151,14 @@ def test_commands_that_download_a_model_show_it(elmo, monkeypatch, tmp_path, com
 )
 def test_time_is_shown_in_the_unit_that_suits_it(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+def test_a_line_tells_that_a_model_is_being_loaded(monkeypatch, capsys):
+    monkeypatch.setattr("elmokit.cli.progress.SECONDS_BEFORE_FIRST_LINE", 0.0)
+    with loading(quiet=False):
+        time.sleep(0.05)
+    assert "loading the model …\n" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    with loading(quiet=False):
+        pass
+    assert "loading the model …" in terminal.getvalue()

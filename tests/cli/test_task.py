@@ -118,6 +118,10 @@ def test_the_learnt_mixes_are_files_that_embed_reads(elmo: Elmo, tmp_path: Path)
         assert trained.elmo is not None
         vectors, mask = trained.elmo([["the", "boy", "sits", "."]])
         assert_close(np.load(output)["0"], mix(vectors, mask)[0].detach().numpy())
+    embed[3] = "folder.npz"
+    assert elmo(*embed, "task")[0] == 0
+    assert np.array_equal(np.load("folder.npz")["0"], np.load("mix.npz")["0"])
+    assert "bilm/mix.json: cannot be read" in elmo(*embed, "bilm", "--force")[2]
 
 
 def test_a_task_on_one_layer_has_no_mix_to_embed_with(elmo: Elmo, tmp_path: Path) -> None:
@@ -230,6 +234,7 @@ def test_contradicting_flags_and_unknown_tasks_are_wrong_usage(elmo: Elmo, tmp_p
     assert "contradict each other" in err
     code, _, err = elmo("task", "train", "translation", "--train", "a", "-o", "b")
     assert (code, "'spam', 'sst', 'ner', 'pos', 'nli'" in err) == (2, True)
+    assert "spam learns any classes of texts" in err
 
 
 # Evaluating

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers import error_of
 from small_models import small_saved_model
 
 from elmokit.config import WordEncoderConfig
@@ -53,3 +54,11 @@ def test_an_adaptive_softmax_is_left_out_with_a_remark(tmp_path):
     with pytest.warns(ElmoWarning, match="adaptive softmax has no place"):
         convert_model([tmp_path / "native"], tmp_path / "pair")
     assert read_model(tmp_path / "pair").config.softmax_words is None
+
+
+@pytest.mark.parametrize("target", [None, "native", "allennlp"])
+def test_a_model_is_no_file(tmp_path, target):
+    path = tmp_path / "model.h5"
+    message = error_of(convert_model, ["english-small"], path, target=target, after=f"{path}: ")
+    assert "give the name of a folder" in message
+    assert not path.exists()

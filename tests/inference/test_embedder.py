@@ -302,3 +302,9 @@ def test_a_tokenizer_of_the_user_splits_raw_text(tmp_path):
     np.testing.assert_array_equal(
         by_commas.encode("a,b c"), by_commas.embed([["a", "b c"]], 0, pool="mean")[0]
     )
+
+
+@pytest.mark.parametrize("given", [(), ("english-small",)])
+def test_who_makes_an_embedder_of_no_bilm_is_told_of_load(given):
+    with pytest.raises(InputError, match=r"Embedder\.load\(\) is that of a model"):
+        Embedder(*given)

@@ -17,9 +17,10 @@ from elmokit.pretraining.config import (
     PretrainConfig,
     TrainingConfig,
     read_run,
+    recipes,
 )
 
-RECIPES = sorted((Path(__file__).parents[2] / "runs").glob("*.toml"))
+RECIPES = [*recipes().values(), *sorted((Path(__file__).parents[2] / "runs").glob("*.toml"))]
 
 RUN = """
 output = "here"
@@ -69,7 +70,7 @@ def test_every_recipe_is_read_and_survives_json(path: Path) -> None:
 
 
 def test_recipe_of_the_paper_is_that_of_the_original() -> None:
-    config = read_run(next(path for path in RECIPES if path.name == "paper.toml"))
+    config = read_run("paper")
     training = config.training
     assert (training.rows, training.unroll, training.epochs) == (3 * 128, 20, 10)
     assert (training.optimiser, training.learning_rate, training.adagrad_start) == (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import read_vectors
+from helpers import error_of, read_vectors
 
 from elmokit.errors import FormatError
 from elmokit.vectors.files import open_vectors
@@ -120,3 +120,22 @@ def test_text_that_is_something_else_is_one_line(tmp_path: Path, name: str, text
 
     with pytest.raises(FormatError, match=r"in\.npz"):
         read_vectors(tmp_path / "in.npz")
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 5)])
+@pytest.mark.parametrize("compression", [None, "deflate"])
+def test_pooled_vectors_are_one_matrix(tmp_path, shape, compression):
+    rows = np.arange(3 * np.prod(shape), dtype=np.float32).reshape(3, *shape)
+    settings = VectorSettings(pool="mean", compression=compression)
+    path = tmp_path / "out.npz"
+    write_npz(path, zip(TEXTS, rows, [7, 8, 9], strict=True), settings)
+    with np.load(path) as file:
+        assert file.files == ["vectors", "sentences", "ids"]
+        assert (file["vectors"] == rows).all()
+    with open_vectors(path) as found:
+        assert [(item.sentence, item.id) for item in found] == [*zip(TEXTS, [7, 8, 9], strict=True)]
+        assert (found[-1].vectors == rows[2]).all()
+
+    words = [("a", np.ones((1, 5))), ("a b", np.ones((2, 5)))]
+    wrong = error_of(write_npz, tmp_path / "no.npz", words, settings, after=tmp_path / "no.npz")
+    assert "has vectors of shapes (2, 5) and (1, 5)" in wrong

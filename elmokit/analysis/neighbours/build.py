@@ -24,10 +24,10 @@ from elmokit.analysis.neighbours.store import (
     IndexDescription,
     Occurrences,
     OccurrenceStore,
+    check_target,
     form_of,
     import_lancedb,
     is_index,
-    is_url,
     read_description,
     storable,
 )
@@ -40,7 +40,7 @@ from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import LayerChoice
 from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
 from elmokit.jobs.progress import Observer
-from elmokit.jobs.run_folder import RunFolder, check_same, is_taken
+from elmokit.jobs.run_folder import RunFolder, check_same
 from elmokit.static.vectors import unit
 from elmokit.system import counted, prefetch
 
@@ -305,20 +305,6 @@ def build_index(
         folder.check_free()
         folder.publish(build.work / TABLES)
     return build.summary(output)
-
-
-def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
-    """Raise where an output cannot become an index, before anything is computed for it."""
-    if is_url(output):
-        raise InputError(
-            f"{output}: is a URL of object storage; build the index in a folder, then copy it there"
-        )
-    folder = RunFolder.beside(output)
-    assert folder.output is not None
-    with disk_errors(Path(output), "written"):
-        if is_taken(folder.output) and not is_index(folder.output):
-            raise InputError(f"{output}: is there, and is not an index; choose another name")
-    folder.check_output(resume=resume, force=force)
 
 
 def finished_before(

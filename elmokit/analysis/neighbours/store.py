@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from elmokit.analysis.senses import Occurrence, evenly
 from elmokit.errors import DiskError, ElmoError, FormatError, InputError, MissingFileError
-from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
 from elmokit.jobs.progress import Observer
+from elmokit.jobs.run_folder import RunFolder, is_taken
 from elmokit.system import counted, import_extra
 from elmokit.text.tokenizer import LONE_SURROGATE
 
@@ -185,6 +186,20 @@ TRAINING_VECTORS = 64
 """Per partition. Compared in float16, which most CPUs cannot, they take long."""
 SIGNS_PER_BYTE = 8
 JUST_NOW = timedelta(milliseconds=1)
+
+
+def check_target(output: str | Path, *, resume: bool, force: bool) -> None:
+    """Raise where an output cannot become an index, before anything is computed for it."""
+    if is_url(output):
+        raise InputError(
+            f"{output}: is a URL of object storage; build the index in a folder, then copy it there"
+        )
+    folder = RunFolder.beside(output)
+    assert folder.output is not None
+    with disk_errors(Path(output), "written"):
+        if is_taken(folder.output) and not is_index(folder.output):
+            raise InputError(f"{output}: is there, and is not an index; choose another name")
+    folder.check_output(resume=resume, force=force)
 
 
 class Occurrences(NamedTuple):

@@ -21,7 +21,7 @@ from elmokit.io.text_files import (
     read_chunks,
     read_lines,
 )
-from elmokit.text.conllu import UNSPECIFIED, PartOfSpeech, tagged_words
+from elmokit.text.conllu import COLUMNS, UNSPECIFIED, PartOfSpeech, column_words, tagged_words
 from elmokit.text.tokenizer import TREEBANK_MARKS
 
 SUFFIXES = (".jsonl", *COMPRESSIONS)
@@ -300,9 +300,23 @@ class TaggedWords(NamedTuple):
     tags: tuple[str, ...]
 
 
-def read_tagged(path: str | Path, tag: PartOfSpeech = "upos") -> list[TaggedWords]:
-    """The sentences of a CoNLL-U file; at least one, and not all of its tags are left open."""
-    found = (tagged_words(lines, tag) for lines in paragraphs(read_lines(path)))
+COLUMN_OF_TAGS = 2
+
+
+def read_tagged(path: str | Path, tag: PartOfSpeech | int = "upos") -> list[TaggedWords]:
+    """The sentences of a file; at least one, and not all of its tags are left open.
+
+    It is CoNLL-U where its name or its first line says so. Else it has CoNLL columns, a word in the
+    first one and its tag in the second, or in the one that `tag` is the number of.
+    """
+    first = next((line.text for line in read_lines(path) if line.text[:1] not in ("", "#")), "")
+    if not first or ".conllu" in Path(path).suffixes or first.count("\t") == COLUMNS - 1:
+        if isinstance(tag, int):
+            raise InputError(f"{path}: is CoNLL-U, whose tags are upos or xpos; give one (--tag)")
+        found = [tagged_words(lines, tag) for lines in paragraphs(read_lines(path))]
+    else:
+        column = tag if isinstance(tag, int) else COLUMN_OF_TAGS
+        found = [column_words(lines, column) for lines in paragraphs(read_lines(path))]
     sentences = [
         TaggedWords(tuple(word.form for word in words), tuple(word.tag for word in words))
         for words in found

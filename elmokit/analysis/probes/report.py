@@ -90,8 +90,8 @@ def shown(score: float | None) -> str:
     return "-" if score is None else f"{100 * score:.1f}"
 
 
-def draw_reports(reports: Sequence[ProbeReport], path: str | Path) -> None:
-    """Draw a panel for each report as a .png or .svg file."""
+def draw_reports(reports: Sequence[ProbeReport], path: str | Path, data: str = "") -> None:
+    """Draw a panel for each report as a .png or .svg file; `data` is what they are of."""
     columns = min(len(reports), 2)
     rows = -(-len(reports) // columns)
     figure = new_figure(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows, extra="analysis")
@@ -100,6 +100,7 @@ def draw_reports(reports: Sequence[ProbeReport], path: str | Path) -> None:
         draw_report(axes, report)
     for axes in figure.axes[len(reports) :]:
         axes.set_axis_off()
+    figure.suptitle(data)
     write_figure(figure, path)
 
 

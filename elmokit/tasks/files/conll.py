@@ -24,15 +24,16 @@ from elmokit.tasks.files.trees import unescaped
 from elmokit.tasks.srl.propositions import VERB, Proposition, RoleSentence
 from elmokit.tasks.tags import LabelledSpan
 from elmokit.text.conllu import (
+    DOCUMENT_START,
     FORM,
     POSITIONS,
     UNSPECIFIED,
     PartOfSpeech,
+    columns_of,
     tagged_words,
     values_of,
 )
 
-DOCUMENT_START = "-DOCSTART-"
 CONLLU_TAGS: dict[str, PartOfSpeech] = {
     column: name for name, at in POSITIONS.items() for column in (name, str(at + 1))
 }
@@ -78,14 +79,6 @@ def _lines(path: str | Path, settings: TextSettings) -> Iterator[Line]:
 
 def _rows(lines: Iterable[Line]) -> list[ColumnRow]:
     return [ColumnRow(line, columns_of(line)) for line in lines]
-
-
-def columns_of(line: Line) -> list[str]:
-    """The columns of a line that is not blank."""
-    if "\t" in line.text:
-        return [column.strip() for column in line.text.split("\t")]
-    # A no-break space and the like are part of a word, as in "10 000": only a space separates.
-    return [column for column in line.text.split(" ") if column]
 
 
 def _without_document_starts(lines: Iterable[Line]) -> Iterator[Line]:

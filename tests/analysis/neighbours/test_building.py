@@ -18,8 +18,13 @@ from closeness import assert_close
 from helpers import Heard, error_of, write
 from small_models import small_embedder
 
-from elmokit.analysis.neighbours.build import Build, IndexSettings, build_index, check_target
-from elmokit.analysis.neighbours.store import OccurrenceStore, read_description, table_errors
+from elmokit.analysis.neighbours.build import Build, IndexSettings, build_index
+from elmokit.analysis.neighbours.store import (
+    OccurrenceStore,
+    check_target,
+    read_description,
+    table_errors,
+)
 from elmokit.bulk import pipeline
 from elmokit.bulk.inputs import open_input
 from elmokit.errors import DiskError, ElmoWarning, FormatError, InputError, StoppedError

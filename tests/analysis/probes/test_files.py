@@ -214,3 +214,16 @@ def test_blimp_as_published():
     assert (len(phenomena), phenomena["argument_structure"]) == (12, 9)
     assert len({paradigm.field for paradigm in pairs}) == 4
     assert sum(good == bad for of_it in pairs.values() for good, bad in of_it) == 7
+
+
+def test_tags_are_read_from_columns_too(tmp_path):
+    text = "-DOCSTART- -X- O O\n\nThe DT B-NP O\nbank NN I-NP B-ORG\n\na\u00a0b CD O O\n"
+    path = write(tmp_path / "eng.train", text)
+    found = read_tagged(path)
+    assert [one.words for one in found] == [("The", "bank"), ("a\u00a0b",)]
+    assert [one.tags for one in found] == [("DT", "NN"), ("CD",)]
+    assert read_tagged(path, 4)[0].tags == ("O", "B-ORG")
+    wrong = error_of(read_tagged, path, 5, kind=FormatError, after=f"{path}, line 3: ")
+    assert "has 4 columns" in wrong
+    table = write(tmp_path / "a.conllu", conllu("a/DET"))
+    assert "upos or xpos" in error_of(read_tagged, table, 2)
