@@ -1,11 +1,13 @@
 # Two commands on a fresh machine with Python 3.11+: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+BASE := .venv/base
 READY := .venv/ready
 
 .PHONY: demo test quick check test-slow benchmark browser clean
 
-demo: $(READY)
+demo: $(BASE)
 	$(BIN)/python -m runs.demo
 
 test: $(READY) check
@@ -22,7 +24,7 @@ check: $(READY)
 	$(BIN)/lint-imports --no-cache
 
 test-slow: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable \
+	$(INSTALL) --editable \
 		".[dev,hub,ray,sentence-transformers,spacy]" accelerate datasets duckdb langchain-huggingface polars
 	$(BIN)/pytest -m slow
 
@@ -33,12 +35,17 @@ benchmark: $(READY)
 browser:
 	apt-get install --yes --no-install-recommends chromium chromium-driver fonts-nanum
 
-$(READY): pyproject.toml constraints.txt
+# What the demo shows: the package, and Kiwi for Korean.
+$(BASE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "elmokit needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(INSTALL) torch
+	$(INSTALL) --editable ".[korean]"
+	touch $@
+
+$(READY): $(BASE)
+	$(INSTALL) --editable ".[dev]"
 	touch $@
 
 clean:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from elmokit.cli import COMMANDS
 from runs.command_line_reference import reference
@@ -68,3 +72,28 @@ def test_every_line_for_another_tool_is_in_the_page_that_runs_it_with_an_extra_t
         assert extra in project["project"]["optional-dependencies"]
         assert line in (REPOSITORY / page).read_text(encoding="utf-8")
         assert f"=={version.split()[-1]}\n" in pinned, (extra, version)
+
+
+def test_the_readmes_name_each_extra_and_the_line_for_torch_on_a_cpu():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for page in READMES:
+        text = (REPOSITORY / page).read_text(encoding="utf-8")
+        named = set(re.findall(r"[\[`,]([\w-]+)(?=[\]`,])", text))
+        assert project["optional-dependencies"].keys() - named == {"dev"}
+        assert "\npip install torch --index-url https://download.pytorch.org/whl/cpu\n" in text
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_the_demo_installs_what_it_shows_and_the_tests_everything():
+    lines = {
+        target: subprocess.run(
+            ["make", "--dry-run", "--always-make", target],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for target in ("demo", "test")
+    }
+    assert '".[korean]"' in lines["demo"]
+    assert ".[dev]" not in lines["demo"]
+    assert '".[dev]"' in lines["test"]
