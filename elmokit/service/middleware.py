@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import time
 import traceback
 from collections.abc import Awaitable, Iterable, Mapping
@@ -98,14 +99,19 @@ class Limits(Settings):
     # Of all requests together
     requests: Count = 1024
     buffered_bytes: Count = 64 * 2**20  # of bodies
-    answering_bytes: Count = 256 * 2**20  # of responses that clients have not taken yet
+    answering_bytes: Count = 256 * 2**20  # of responses that clients have not taken in full
     waiting_words: Count = 262_144  # that the model has not come to
     waiting_values: Count = 64 * 2**20  # numbers of the responses
     searches: Count = 32  # questions to the index
     # Times
     gather_seconds: Number = 0.004  # the first request waits for others to be computed with
-    request_seconds: Number = 60.0  # until a request has its response, or an error
-    drain_seconds: Number = 30.0  # for requests in progress when the service is told to stop
+    request_seconds: Number = 60.0  # until a request has taken its response, or an error
+    write_seconds: Number = 20.0  # until a client has taken the next `PIECE` of its response
+    drain_seconds: Number = 30.0  # until it ends when it is told to stop
+
+
+PIECE = 1 << 16
+"""Bytes of a response that are sent at once; the next when the client has taken those before."""
 
 
 LONGEST_MESSAGE = 400
@@ -307,6 +313,7 @@ SECURITY_HEADERS = [
 CLIENT_GONE = 499
 """The status that is written down where the client has gone before its response."""
 
+HOST = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]*)?")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_ROUTES = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready"})
 OPEN_FOLDER = "/page/"
@@ -359,7 +366,7 @@ class Guard:
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *headers]
             sent += len(message.get("body", b""))
-            await send(message)
+            await send_in_pieces(send, message, self.limits.write_seconds)
 
         started = time.perf_counter()
         try:
@@ -367,6 +374,10 @@ class Guard:
             pass_on = self._with_body if scope["method"] in BODY_METHODS else self.app
             await pass_on(scope, receive, send_with_headers)
         except Exception as error:
+            expected = isinstance(error, RequestError | TimeoutError)
+            if expected and status != CLIENT_GONE:  # it does not take the rest of its response
+                status = CLIENT_GONE
+                return
             if not isinstance(error, RequestError):
                 log_failure("failure", error, request=number)
                 message = f"something went wrong; the log knows it as {number}"
@@ -455,6 +466,19 @@ class Guard:
         )
 
 
+async def send_in_pieces(send: Send, message: Message, seconds: float) -> None:
+    """Send a message, its body in pieces; raise `TimeoutError` where a client takes none of it."""
+    if message["type"] != "http.response.body":
+        await send(message)
+        return
+    body, more = message.get("body", b""), message.get("more_body", False)
+    for start in range(0, max(len(body), 1), PIECE):
+        # A copy: a view that waits in the transport would hold all of the body.
+        piece, last = bytes(body[start : start + PIECE]), start + PIECE >= len(body)
+        async with asyncio.timeout(seconds):
+            await send({**message, "body": piece, "more_body": more or not last})
+
+
 def replay(body: bytes) -> Receive:
     """Give a body that was read already."""
 
@@ -486,12 +510,12 @@ def host_name(text: str) -> str:
 
     >>> host_name("LocalHost:8017"), host_name("[::1]:8017"), host_name("0:0::1")
     ('localhost', '::1', '::1')
+    >>> host_name("[::1]evil"), host_name("localhost:evil")  # neither is a name of this machine
+    ('[::1]evil', 'localhost:evil')
     """
     name = text.strip().lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    elif name.count(":") == 1:
-        name = name.partition(":")[0]
+    if found := HOST.fullmatch(name):
+        name = found["address"] or found["name"]
     try:
         return str(ip_address(name))
     except ValueError:

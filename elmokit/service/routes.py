@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Depends, Header, Request, Response
@@ -28,8 +28,16 @@ from elmokit.service.schemas import json_response
 from elmokit.service.state import Service, service_of
 from elmokit.static.vectors import unit
 from elmokit.system import counted
+from elmokit.text.tokenizer import each_sentence
 
 Serving = Annotated[Service, Depends(service_of)]
+
+
+T = TypeVar("T")
+LONG_TEXT = 4000
+"""Characters that take a few milliseconds to be split."""
+LEAST_BYTES = 4
+"""Of a number in a response."""
 
 
 class ReadSentence(NamedTuple):
@@ -60,10 +68,25 @@ async def read_texts(
     """The sentences of each text, as lists of words."""
     check_count(service, len(texts), parameter)
     check_characters(service, texts, parameter)
-    split_text = service.model.embedder.split
-    split = await service.read(sum(map(len, texts)), lambda: [*map(split_text, texts)])
+    split: list[list[list[str]]] = [[] for _ in texts]
+    count, tokenizer = 0, service.model.embedder.tokenizer
+    numbered = (
+        (n, words) for n, text in enumerate(texts) for words in each_sentence(text, tokenizer)
+    )
+    async for number, words in service.read_all(numbered):
+        split[number].append(words)
+        count += len(words)
+        check_most(service.limits.words, count, "words")  # at once: the rest need not be split
     check_words(service, [words for text in split for words in text])
     return split
+
+
+async def read_one(service: Service, text: str, field: str, find: Callable[[], T]) -> T:
+    """What `find` makes of a text, which is one sentence or holds the one that is asked about."""
+    check_characters(service, [text], field)
+    if len(text) > LONG_TEXT:  # in slices first, lest others wait for what is too long
+        await read_texts(service, [text], field)
+    return await service.read(find)
 
 
 async def read_unsplit(service: Service, texts: Sequence[str], parameter: str) -> list[list[str]]:
@@ -117,6 +140,7 @@ def check_values(service: Service, values: int) -> None:
             count=values,
             most=most,
         )
+    service.check_room(LEAST_BYTES * values)  # before it is computed and written
 
 
 async def compute_vectors(
@@ -349,9 +373,8 @@ async def neighbours(service: Serving, body: schemas.NeighboursBody) -> Response
 async def asked_occurrence(service: Service, body: schemas.NeighboursBody) -> Occurrence:
     """The word that a body marks, or whose position it gives."""
     if body.text is not None and body.sentence is None and body.position is None:
-        check_characters(service, [body.text], "text")
         find = partial(find_marked, body.text, service.model.embedder.tokenizer)
-        occurrence = await service.read(len(body.text), find)
+        occurrence = await read_one(service, body.text, "text", find)
         check_words(service, [occurrence.words])
         return occurrence
     if body.text is not None or body.sentence is None or body.position is None:
@@ -393,11 +416,10 @@ async def read_question(
     if body.candidates is not None and body.sample is not None:
         raise RequestError("wrong_fields", "candidates and sample are given; send one of them")
     check_most(MOST_CANDIDATES, len(body.candidates or ()), "candidates", field="candidates")
-    check_characters(service, [body.text], "text")
     find = partial(
         language_model.find_place, body.text, previous=body.previous, missing=body.missing
     )
-    place = await service.read(len(body.text), find)
+    place = await read_one(service, body.text, "text", find)
     check_words(service, [[*(place.before or ()), *(place.after or ())]])
     return WordQuestion(place, body)
 

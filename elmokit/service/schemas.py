@@ -400,8 +400,7 @@ class BoundedResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         service, size = scope["app"].state.service, len(self.body)
-        if service.unsent_bytes and service.unsent_bytes + size > service.limits.answering_bytes:
-            raise RequestError("overloaded", "too many large responses at once; try later")
+        service.check_room(size)
         service.unsent_bytes += size
         try:
             await super().__call__(scope, receive, send)

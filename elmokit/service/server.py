@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -141,6 +142,9 @@ def is_loopback(listener: socket.socket) -> bool:
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KEEP_ALIVE_SECONDS = 75
 SWITCH_SECONDS = 0.0005
+TICKS_PER_SECOND = 10  # of uvicorn
+SHARE_OF_DRAINING = 0.8
+"""Of the time to end: for requests in progress, and clients that read."""
 INTERRUPTED = 130
 """The exit code after a second Ctrl-C."""
 
@@ -184,6 +188,7 @@ class ModelServer(uvicorn.Server):
         self.service = Service(load, limits or Limits(), self.loaded)
         hosts = hosts_of(self.listener, allowed_hosts, keys)
         application = create_application(self.service, keys=keys, hosts=hosts, root_path=root_path)
+        self._ending: set[Any] = set()
         super().__init__(config_of(application, self.service.limits))
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -204,12 +209,26 @@ class ModelServer(uvicorn.Server):
         gc.freeze()  # the model and its libraries: nothing to look for, a million times over
         self.on_ready(self)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Look, every `write_seconds`, for connections that end but whose rest nobody reads."""
+        ticks = round(self.service.limits.write_seconds * TICKS_PER_SECOND)
+        if counter % max(ticks, 1) == 0:
+            every = [connection.transport for connection in self.server_state.connections]
+            ending = {transport for transport in every if transport.is_closing()}
+            for transport in ending & self._ending:
+                transport.abort()
+            self._ending = ending
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, and wait for the requests in progress."""
         requests = len(self.server_state.tasks)
         if requests or not (self.service.ready or self.service.failure):
             self.on_stopping(requests)
         await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # nobody reads what is left
+        await asyncio.sleep(0)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; the second Ctrl-C leaves without the model's thread, which cannot be ended."""
@@ -259,7 +278,8 @@ def config_of(application: FastAPI, limits: Limits) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=round(limits.drain_seconds),
+        # The rest is for what cannot be interrupted: a batch, a slice of a text, a search.
+        timeout_graceful_shutdown=round(SHARE_OF_DRAINING * limits.drain_seconds),
     )
 
 

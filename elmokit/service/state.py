@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -222,8 +223,8 @@ def exhaust_warnings(read: Callable[[list[list[str]]], Any]) -> None:
 
 
 T = TypeVar("T")
-SHORT_TEXT = 4000
-"""Characters of a request that are read at once; more in a thread, while others continue."""
+SLICE_SECONDS = 0.02
+"""How long the texts of one request are split before those of others have their turn."""
 
 
 class Service:
@@ -233,7 +234,7 @@ class Service:
 
     Attributes:
         failure: Why the model cannot be loaded.
-        unsent_bytes: Of responses that clients have not taken yet.
+        unsent_bytes: Of responses that clients have not taken in full.
     """
 
     def __init__(
@@ -282,11 +283,33 @@ class Service:
             raise RequestError("loading", "the model is still being loaded; try again soon")
         return self._model
 
-    async def read(self, characters: int, function: Callable[[], T]) -> T:
-        """Run what reads so many characters: in a thread, unless they are few."""
-        if characters <= SHORT_TEXT:
-            return function()
+    def check_room(self, size: int) -> None:
+        """Raise HTTP error 503 where clients have not taken too much of other responses yet.
+
+        A response gets at most half of the room that is left, so that large ones leave some.
+        """
+        if self.unsent_bytes and 2 * size > self.limits.answering_bytes - self.unsent_bytes:
+            raise RequestError("overloaded", "too many large responses at once; try later")
+
+    async def read(self, function: Callable[[], T]) -> T:
+        """Run what reads a text, in a thread: others continue."""
         return await asyncio.get_running_loop().run_in_executor(self._splitter, function)
+
+    async def read_all(self, items: Iterator[T]) -> AsyncIterator[T]:
+        """What reading some texts gives; it is read in slices, others' texts in between."""
+
+        def read_slice() -> list[T]:
+            end = time.monotonic() + SLICE_SECONDS
+            found = []
+            for item in items:
+                found.append(item)
+                if time.monotonic() > end:
+                    break
+            return found
+
+        while found := await self.read(read_slice):
+            for item in found:
+                yield item
 
     async def search(self, question: Callable[[NeighbourIndex], T]) -> T:
         """Ask the index, in a thread of its own: the model continues meanwhile."""

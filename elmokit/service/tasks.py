@@ -73,7 +73,7 @@ async def ask_task(service: Serving, name: str, body: schemas.TaskBody) -> Respo
     raw = [text for text in texts if isinstance(text, str)]
     check_characters(service, raw, field)
     kind = Answering(task.trained)
-    parsed = await service.read(sum(map(len, raw)), partial(parse, kind, items, field))
+    parsed = await service.read(partial(parse, kind, items, field))
     check_size(service, task, parsed, body.probabilities)
     found = await service.gatherer.compute(kind, parsed)
     answers = [prediction.to_answer(body.probabilities) for prediction in found]

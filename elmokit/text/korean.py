@@ -50,18 +50,18 @@ class KiwiTokenizer:
 
     def sentences(self, text: str) -> list[list[Token]]:
         """The words of each sentence."""
+        return list(self.each_sentence(text))
+
+    def each_sentence(self, text: str) -> Iterator[list[Token]]:
+        """The same, one by one as they are found."""
         shown, borders = _composed(LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
-        sentences = [
-            _words_of(morphemes, shown, start)
-            for span in paragraph_spans(shown)
-            for start, morphemes in _analysed(shown, *span)
-        ]
-        if borders:
-            sentences = [
-                [Token(word, borders[start], borders[end]) for word, start, end in sentence]
-                for sentence in sentences
-            ]
-        return [words for words in sentences if words]
+        for span in paragraph_spans(shown):
+            for first, morphemes in _analysed(shown, *span):
+                words = _words_of(morphemes, shown, first)
+                if borders:
+                    words = [Token(word, borders[at], borders[end]) for word, at, end in words]
+                if words:
+                    yield words
 
     def words(self, text: str) -> list[Token]:
         """The words of all sentences in one list."""

@@ -105,10 +105,14 @@ class DefaultTokenizer:
 
     def sentences(self, text: str) -> list[list[Token]]:
         """The words of each sentence."""
+        return list(self.each_sentence(text))
+
+    def each_sentence(self, text: str) -> Iterator[list[Token]]:
+        """The same, one by one as they are found."""
         spans = (
             span for borders in paragraph_spans(text) for span in _sentence_spans(text, *borders)
         )
-        return [words for span in spans if (words := _treebank_words(text, *span))]
+        return filter(None, (_treebank_words(text, *span) for span in spans))
 
     def words(self, text: str) -> list[Token]:
         """The words of all sentences in one list."""
@@ -188,8 +192,14 @@ def load_tokenizer(name: str) -> Tokenizer:
 
 def split_text(text: str, tokenizer: Tokenizer) -> list[list[str]]:
     """The words of each sentence of a raw text."""
+    return list(each_sentence(text, tokenizer))
+
+
+def each_sentence(text: str, tokenizer: Tokenizer) -> Iterator[list[str]]:
+    """The same, one by one as they are found, by tokenizers that can."""
     check_text(text)
-    return [[token.text for token in sentence] for sentence in tokenizer.sentences(text)]
+    found = getattr(tokenizer, "each_sentence", tokenizer.sentences)(text)
+    return ([token.text for token in sentence] for sentence in found)
 
 
 def check_text(text: object) -> None:

@@ -105,7 +105,7 @@ def test_arrays_come_as_safetensors_with_their_words(post, model):
 def test_much_text_is_split_while_others_are_answered(post, model, monkeypatch, path, body):
     threads = set()
     tokenizer = type(model.embedder.tokenizer)
-    for name in ("sentences", "words"):
+    for name in ("sentences", "words", "each_sentence"):
         split = getattr(tokenizer, name)
 
         def noting(self, text, split=split):
