@@ -5,7 +5,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 BASE := .venv/base
 READY := .venv/ready
 
-.PHONY: demo test quick check test-slow benchmark browser clean
+.PHONY: demo test quick check test-slow chaos benchmark browser clean
 
 demo: $(BASE)
 	$(BIN)/python -m runs.demo
@@ -27,6 +27,11 @@ test-slow: $(READY)
 	$(INSTALL) --editable \
 		".[dev,hub,ray,sentence-transformers,spacy]" accelerate datasets duckdb langchain-huggingface polars
 	$(BIN)/pytest -m slow
+
+# Changed files, random kills and clients that stall, for about ten minutes. The head of the
+# run shows the seed; ELMO_CHAOS_SEED=N repeats it.
+chaos: $(READY)
+	ELMO_CHAOS=1 $(BIN)/pytest -n 2 --dist load -m "chaos or not chaos" -rA --show-capture=stdout tests/chaos
 
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.embedding

@@ -52,8 +52,17 @@ class Within:
         )
 
 
+LARGEST = 2**63
+"""Whole numbers are below: torch and NumPy count no further."""
+MOST_VALUES = 1000
+"""Of a setting that is a list."""
+LONGEST_SHOWN = 200
 Count = Annotated[int, Within(least=1)]
 CountOrZero = Annotated[int, Within(least=0)]
+Depth = Annotated[int, Within(least=1, most=100)]
+DepthOrZero = Annotated[int, Within(least=0, most=100)]
+"""Layers one above the other: each costs time before a weight is looked at."""
+Positions = Annotated[int, Within(least=3, most=10_000)]
 Number = Annotated[float, Within(least=0)]
 Positive = Annotated[float, Within(above=0)]
 Share = Annotated[float, Within(least=0, below=1)]
@@ -104,7 +113,16 @@ def checked(name: str, value: object, kind: Any) -> Any:
     try:
         return _fitted(value, kind)
     except ValueError:
-        raise ConfigError(f"{name} is {value!r}; {_advice(kind)}") from None
+        large = isinstance(value, int) and abs(value) >= LARGEST
+        advice = "use a smaller number" if large else _advice(kind)
+        raise ConfigError(f"{name} is {_shown(value)}; {advice}") from None
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:LONGEST_SHOWN]
+    except ValueError:  # digits beyond Python's limit
+        return "a number of thousands of digits"
 
 
 def _fitted(value: Any, kind: Any) -> Any:
@@ -124,6 +142,7 @@ def _fitted(value: Any, kind: Any) -> Any:
     elif kind in (int, float):
         numbers = int if kind is int else int | float
         fits = isinstance(value, numbers) and not isinstance(value, bool)
+        fits = fits and (isinstance(value, float) or abs(value) < LARGEST)
     else:
         fits = isinstance(value, origin or kind)
     if not fits:
@@ -136,7 +155,8 @@ def _fitted_tuple(value: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     if parts[-1] is Ellipsis:
         with suppress(ValueError):
             return (_fitted(value, parts[0]),)
-        parts = parts[:1] * len(value) if isinstance(value, list | tuple) else ()
+        many = isinstance(value, list | tuple) and len(value) <= MOST_VALUES
+        parts = parts[:1] * len(value) if many else ()
     if not isinstance(value, list | tuple) or len(value) != len(parts):
         raise ValueError
     return tuple(_fitted(one, part) for one, part in zip(value, parts, strict=True))
@@ -185,9 +205,9 @@ class CharacterEncoderConfig(FilterSizes):
     """(width, number) of each group of convolution filters."""
     character_size: Count = 16
     """Size of one character's embedding."""
-    max_characters: Annotated[int, Within(least=3)] = 50
+    max_characters: Positions = 50
     """Positions per word, its begin and end marks included; longer words are cut."""
-    highways: CountOrZero = 2
+    highways: DepthOrZero = 2
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
@@ -229,9 +249,9 @@ class LexiconEncoderConfig(FilterSizes):
     character_size: CountOrZero
     """Size of one character's embedding; 0 for a model of words alone."""
     filters: Annotated[tuple[tuple[Count, Count], ...], FILTERS]
-    max_characters: Annotated[int, Within(least=3)] = 50
+    max_characters: Positions = 50
     """Positions per word, its begin and end marks included; longer words are cut."""
-    highways: CountOrZero = 2
+    highways: DepthOrZero = 2
     activation: Activation = "relu"
     begin_id: Count = 1
     """Id of the word that begins a sentence; id 0 is padding, word i of the table i + 1."""
@@ -260,7 +280,7 @@ class ModelConfig(Settings):
     """Size of a token vector and of each direction's output: the paper's projection, 512."""
     cell_size: Count
     """LSTM cells per layer and direction."""
-    lstm_layers: Count = 2
+    lstm_layers: Depth = 2
     cell_clip: Clip | None = None
     projection_clip: Clip | None = None
     skip_connections: bool = True
@@ -390,5 +410,5 @@ def parse_setting(text: str, example: str = "training.rows=64") -> tuple[str, An
         raise InputError(f"{text!r} is not a setting; write name=value, as in {example}")
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # digits or brackets beyond Python's limits, too
         return name.strip(), value.strip() or None

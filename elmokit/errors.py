@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+LONGEST_MESSAGE = 1000
+"""Characters: a message may quote a file, which may say anything."""
+
 
 class ElmoError(Exception):
     """Base of every error that the person running the program can fix.
@@ -17,6 +20,8 @@ class ElmoError(Exception):
     """
 
     def __init__(self, message: str = "", code: str = "", **values: Any) -> None:
+        if len(message) > LONGEST_MESSAGE:  # where it is stands first, what to do last
+            message = f"{message[: LONGEST_MESSAGE // 2]} … {message[-LONGEST_MESSAGE // 3 :]}"
         super().__init__(message)
         self.code = code
         self.values = values

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from chaos.bounds import FULL, SEED
 
 from elmokit.errors import ElmoError, ElmoWarning
 from elmokit.model.products import FBGEMMProduct, leave_out_undescribed_tiles, weight_levels, works
@@ -60,10 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.path.as_posix().endswith(LONG_FILES))
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
     levels = weight_levels(FBGEMMProduct) if works(FBGEMMProduct) else "no"
     capability = torch.backends.cpu.get_cpu_capability()
-    return f"torch multiplies with {capability}, and 8-bit weights of {levels} levels"
+    kernels = f"torch multiplies with {capability}, and 8-bit weights of {levels} levels"
+    return [kernels, *([f"chaos: ELMO_CHAOS_SEED={SEED}"] if FULL else [])]
 
 
 @contextmanager

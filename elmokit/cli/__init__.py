@@ -5,12 +5,14 @@ A command is imported when it runs, and torch when it computes, so that `--help`
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 import warnings
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -38,6 +40,13 @@ COMMANDS = {
 }
 """The module of each command, which is imported when it runs, and how its help begins."""
 AMERICAN = {"neighbors": "neighbours"}
+WITHOUT_MEMORY = (
+    "not enough memory",
+    "can't allocate",
+    "out of memory",
+    "size calculation overflow",
+)
+"""What torch says in a RuntimeError."""
 TRAINING = ("pretrain", "finetune")
 """Long runs whose threads, where the cores are theirs alone, had better not sleep (docs/log.md)."""
 
@@ -94,6 +103,7 @@ def elmo(context: click.Context) -> None:
     """
     from elmokit.system import wait_briefly
 
+    os.getcwd()  # raises where the current folder is gone; without it MKL ends the process
     if context.invoked_subcommand not in TRAINING:
         wait_briefly()
 
@@ -104,6 +114,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     try:
         status = elmo.main(prog_name="elmo", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         status = error.exit_code
@@ -113,6 +124,38 @@ def main() -> None:
     except ElmoError as error:
         say(str(error))
         status = 130 if isinstance(error, StoppedError) else 1
+    except (OSError, MemoryError, RuntimeError, UnicodeEncodeError) as error:
+        say(of_the_system(error))
+        status = 1
+    leave(status)
+
+
+def of_the_system(error: Exception) -> str:
+    """One line about an error that is not of this program; raises what may be a mistake in it."""
+    from elmokit.io.files import ADVICE
+
+    if isinstance(error, UnicodeEncodeError):
+        letters = error.object[error.start : error.end][:8]
+        return (
+            f"{letters!a} cannot be written in the encoding {error.encoding}; "
+            "set PYTHONIOENCODING=utf-8"
+        )
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename else ""
+        gone = "; is the current folder still there?" if error.errno == errno.ENOENT else ""
+        return f"{named}{error.strerror or error}{gone or ADVICE.get(error.errno or 0, '')}"
+    words = str(error).lower()
+    if isinstance(error, MemoryError) or any(one in words for one in WITHOUT_MEMORY):
+        return "there is not enough memory for this; choose smaller sizes, or batches"
+    raise error
+
+
+def leave(status: int | None) -> NoReturn:
+    """End; what is left of an output that cannot be written is not tried again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
 
 

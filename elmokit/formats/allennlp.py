@@ -43,9 +43,8 @@ from elmokit.formats.native import (
     state_dict_misfit,
 )
 from elmokit.formats.tf_checkpoint import TensorBundle, is_checkpoint
-from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
 from elmokit.io.files import read_object, write_atomically, write_object
-from elmokit.io.hdf5 import hdf5_damage, open_hdf5
+from elmokit.io.hdf5 import check_size, find_item, hdf5_damage, open_hdf5
 
 MAX_CHARACTERS = 50
 """What AllenNLP uses whatever its options say."""
@@ -277,24 +276,25 @@ class Hdf5Datasets:
 
     def __init__(self, file: h5py.File) -> None:
         self.file = file
+        self._stored = Path(file.filename).stat().st_size
+        self._taken = 0  # bytes: many datasets may each be small enough
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a dataset; None when there is none of that name."""
         with hdf5_damage(self.file.filename):
-            item = self.file.get(name)
+            item = find_item(self.file, name)
             return item.shape if isinstance(item, h5py.Dataset) else None
 
     def read(self, name: str) -> Tensor:
         """A dataset of floating-point numbers as float32; anything else raises."""
         place = f"{self.file.filename}: {name}"
         with hdf5_damage(self.file.filename):
-            dataset = self.file[name]
+            dataset = find_item(self.file, name)
             if dataset.dtype.kind != "f":
                 raise FormatError(
                     f"{place} holds {dataset.dtype}; it must hold floating-point numbers"
                 )
-            if dataset.nbytes > max(ALWAYS_ALLOWED, MOST_FOLD * dataset.id.get_storage_size()):
-                raise FormatError(f"{place} would grow more than {MOST_FOLD} times when it is read")
+            self._taken = check_size(dataset, self._stored, self._taken)
             # HDF5 converts what is stored as float64, float16 or with the bytes the other way.
             values = np.empty(dataset.shape, dtype=np.float32)
             dataset.read_direct(values)
@@ -431,9 +431,10 @@ def contents_of(path: PathLike) -> str:
     """What an HDF5 file holds: "weights", "softmax", "embedding", or "vectors" of sentences."""
     with open_hdf5(path) as file, hdf5_damage(path):
         for name, what in (("RNN_0", "weights"), ("softmax", "softmax"), (EMBEDDING, EMBEDDING)):
-            if name in file:
+            if find_item(file, name) is not None:
                 return what
-        return "vectors" if "0" in file or "sentence_to_index" in file else "nothing"
+        found = find_item(file, "0") or find_item(file, "sentence_to_index")
+        return "nothing" if found is None else "vectors"
 
 
 def write_weights(state_dict: Mapping[str, Tensor], config: ModelConfig, path: PathLike) -> None:

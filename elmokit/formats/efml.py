@@ -321,4 +321,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
         for name, value in state.items()
     ):
         raise FormatError(f"{path}: holds other things than tensors by their names")
+    # What a pickle says of shapes may repeat the same few numbers without end.
+    if sum(value.nbytes for value in state.values()) > path.stat().st_size:
+        raise FormatError(f"{path}: has tensors of more numbers than are in the file")
     return dict(state)

@@ -40,6 +40,8 @@ Shape = tuple[int, ...]
 
 SOFTMAX = "softmax."
 """Begins the names of tensors that predict words, and that no vector depends on."""
+FLOATING = ("F16", "BF16", "F32", "F64")
+"""What safetensors calls the numbers that weights may be."""
 CHECKED_AT_ONCE = 1 << 24
 SHOWN = 5
 """Findings that one message names: options of another model differ in every shape."""
@@ -153,7 +155,7 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
             "tokenizer_versions", values.get("tokenizer_versions", {}), Mapping[str, str]
         )
     _compare_versions(folder, made_with)
-    card, words = folder / CARD, folder / VOCABULARY
+    words = folder / VOCABULARY
     return SavedModel(
         config=config,
         weights=_read_weights(weights_file(folder), checksum, config, softmax),
@@ -163,10 +165,20 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
             if softmax or not isinstance(config.encoder, CharacterEncoderConfig)
             else None
         ),
-        card=read_text(card) if card.exists() else "",
+        card=_read_card(folder),
         tokenizer_versions=made_with,
         scripts=SeenScripts(folder, words) if words.exists() else None,
     )
+
+
+def _read_card(folder: Path) -> str:
+    """The model card; a link that leads out of the folder is passed over, as cards are copied."""
+    card = folder / CARD
+    inside = card.is_file() and card.resolve().is_relative_to(folder.resolve())
+    if card.is_symlink() and not inside:
+        message = f"{card}: is a link to another place; the model is read without its card"
+        warnings.warn(message, ElmoWarning, stacklevel=3)
+    return read_text(card) if inside else ""
 
 
 def _compare_versions(folder: Path, made_with: Mapping[str, str]) -> None:
@@ -333,7 +345,11 @@ def _read_weights(
 
 def _read_tensors(file: Any, path: Path, config: ModelConfig, softmax: bool) -> dict[str, Tensor]:
     """Check the shapes of all tensors, then read them, those of the softmax if they are wanted."""
-    found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    found = {name: tuple(one.get_shape()) for name, one in slices.items()}
+    wrong = "; ".join(n for n, one in slices.items() if one.get_dtype() not in FLOATING)
+    if wrong:
+        raise FormatError(f"{path}: {wrong} must hold floating-point numbers")
     wrong = misfit(expected_shapes(config), found)
     if wrong:
         raise FormatError(f"{path}: does not fit {CONFIG}: {wrong}")

@@ -77,7 +77,7 @@ def check_device(device: str | torch.device) -> torch.device:
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
         why = str(error).splitlines()[0].partition(". ")[0]
         raise InputError(f"device {str(device)!r} cannot be used ({why}); use 'cpu'") from None
     if found.type == "meta":

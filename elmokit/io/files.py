@@ -43,6 +43,8 @@ ADVICE = {
     errno.ENOSYS: "; choose a folder on a local disk",
     errno.EOPNOTSUPP: "; choose a folder on a local disk",
 }
+LONGEST_TEXT = 1 << 28
+"""Bytes of a text that is read at once: a list of words may be long, a device never ends."""
 GIT_LFS = b"version https://git-lfs"
 """Begins the small file that a repository holds in place of a large one."""
 SECONDS_TO_CLAIM = 0.2
@@ -279,15 +281,19 @@ def read_object(path: str | Path) -> dict[str, Any]:
     return values
 
 
-def read_text(path: str | Path) -> str:
-    """Read a UTF-8 file that must not be empty."""
+def read_text(path: str | Path, most: int = LONGEST_TEXT) -> str:
+    """Read a UTF-8 file that must not be empty, nor of more than so many bytes."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        with open(path, "rb") as file:
+            contents = file.read(most + 1)
+        text = contents.decode("utf-8-sig")
     except OSError as error:
         raise unreadable(FormatError, path, error) from error
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: is not UTF-8 text ({error.reason})") from error
     check_contents(text[: len(GIT_LFS)].encode(), path)
+    if len(contents) > most:
+        raise FormatError(f"{path}: is longer than {most:,} bytes, which none such file is")
     if not text.strip():
         raise FormatError(f"{path}: is empty")
     return text

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 
 from elmokit.errors import ElmoError, FormatError, unreadable
+from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
 from elmokit.io.files import check_not_pointer
 
 
@@ -28,6 +30,38 @@ def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
         yield file
 
 
+def find_item(file: h5py.Group, name: str) -> Any:
+    """A dataset or group of the file itself; None where there is none of that name.
+
+    Whatever leads to other files raises an error, and so does what may: links other than names.
+    """
+    place = ""
+    for part in name.split("/"):
+        place = f"{place}/{part}"
+        link = file.get(place, getlink=True)
+        if link is None:
+            return None
+        if not isinstance(link, h5py.HardLink):
+            raise FormatError(
+                f"{file.filename}: {name[:100]} is a link elsewhere; it is not followed"
+            )
+    item = file[name]
+    if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
+        raise FormatError(f"{file.filename}: {name[:100]} is in another file, which is not read")
+    return item
+
+
+def check_size(dataset: h5py.Dataset, stored: int, taken: int = 0) -> int:
+    """The bytes of a dataset, with those `taken` before; raises for far more than are stored."""
+    taken += dataset.nbytes
+    if taken > max(ALWAYS_ALLOWED, MOST_FOLD * stored):
+        raise FormatError(
+            f"{dataset.file.filename}: {dataset.name} would grow more than {MOST_FOLD} times when "
+            "it is read"
+        )
+    return taken
+
+
 @contextmanager
 def hdf5_damage(path: str | Path) -> Iterator[None]:
     """Say in one line what h5py could not read; it has no error class of its own for that."""
@@ -35,7 +69,7 @@ def hdf5_damage(path: str | Path) -> Iterator[None]:
         yield
     except ElmoError:
         raise
-    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except (KeyError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split()).strip("'\"")
         raise FormatError(
             f"{path}: is damaged or incomplete ({reason}); copy or download it again"

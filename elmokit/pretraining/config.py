@@ -23,9 +23,12 @@ from elmokit.config import (
     change_setting,
     make,
 )
-from elmokit.errors import ConfigError, InputError, unreadable
+from elmokit.errors import ConfigError, ElmoError
+from elmokit.io.files import read_text
 from elmokit.io.text_files import Errors, TextSettings, TokenizerName
 
+LONGEST_RUN = 1 << 20
+"""Bytes of a run's file."""
 WORD_INPUT = "words"
 """What `model.encoder` says for a table of word vectors, its size being that of the vocabulary."""
 MOST_WORDS = 2**31 - 1
@@ -211,12 +214,12 @@ def read_run(path: str | Path, settings: Mapping[str, Any] | None = None) -> Pre
     """
     file = Path(path) if Path(path).is_file() else recipes().get(str(path), Path(path))
     try:
-        text = file.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except OSError as error:
-        advice = f"; the recipes that there are: {', '.join(recipes())}"
-        raise unreadable(InputError, path, error, advice) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        values = tomllib.loads(read_text(file, LONGEST_RUN))
+    except FileNotFoundError as error:
+        raise type(error)(f"{error}; the recipes that there are: {', '.join(recipes())}") from error
+    except (ValueError, RecursionError) as error:  # digits or brackets beyond Python's limits, too
+        if isinstance(error, ElmoError):
+            raise
         raise ConfigError(f"{path}: is not TOML ({error})") from error
     apply_settings(values, settings or {})
     try:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmokit.inference.embedder import Vectors
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.middleware import LONGEST_NAME, STATUS_OF, RequestError
+from elmokit.service.middleware import LONGEST_NAME, STATUS_OF
 
 
 def check_input(value: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, RawIOBase
 from itertools import chain, takewhile
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -44,6 +45,8 @@ WRITTEN: dict[str, Kind] = {
 
 FASTTEXT = (793712314).to_bytes(4, "little")
 """The first bytes of fastText's file."""
+FASTTEXT_WORDS, FASTTEXT_COUNT = 92, 10
+"""Where its words begin, and the bytes from the end of one to the next."""
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
 NUMBER = re.compile(rb"[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -315,6 +318,7 @@ def import_gensim() -> Any:
 def _read_fasttext(path: Path) -> WordVectors:
     fasttext = import_gensim()
     with _decompressed(path) as plain:
+        _check_fasttext(plain, path)
         try:
             keyed = fasttext.load_facebook_vectors(str(plain))
         except Exception as error:  # it checks by assertions, struct, UTF-8 and what else may be
@@ -323,6 +327,17 @@ def _read_fasttext(path: Path) -> WordVectors:
             raise FormatError(problem) from error
     description = {"method": "fasttext"}
     return WordVectors(list(keyed.index_to_key), keyed.vectors, description, subwords_of(keyed))
+
+
+def _check_fasttext(plain: Path, path: Path) -> None:
+    """Raise where the vocabulary is not complete, which gensim would read on for ever."""
+    with open(plain, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        words, position = int.from_bytes(data[64:68], "little"), FASTTEXT_WORDS
+        for _ in range(words):
+            position = data.find(b"\0", position) + FASTTEXT_COUNT
+            if not FASTTEXT_COUNT <= position <= len(data):
+                why = f"it ends within its vocabulary of {words:,} words"
+                raise FormatError(f"{path}: is not a complete fastText file ({why}); get it again")
 
 
 def subwords_of(keyed: Any) -> Subwords:
@@ -373,6 +388,8 @@ def _read_native(path: Path) -> WordVectors:
             f"{path}: has {len(words)} words and {vectors.dtype} vectors of shape "
             f"{vectors.shape}; get it again"
         )
+    if (bad := _not_finite(words, vectors)) is not None:
+        raise FormatError(f"{path}: the vector of {bad!r:.60} has NaN or infinite numbers")
     return WordVectors(words, vectors, description)
 
 

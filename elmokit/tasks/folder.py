@@ -85,7 +85,11 @@ class TaskFolder:
 
     def labels(self) -> Labels:
         """The labels that the task knows."""
-        return Labels(tuple(read_object(self.file(LABELS))["labels"]))
+        path = self.file(LABELS)
+        names = read_object(path).get("labels")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise FormatError(f"{path}: labels must be a list of names; train again")
+        return Labels(tuple(names))
 
     def answer_labels(self) -> tuple[str, ...]:
         """The labels as answers have them: of entities and of roles the types alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count, islice
@@ -15,14 +15,15 @@ import torch
 
 from elmokit.config import make_table, naming
 from elmokit.errors import ElmoWarning, FormatError, InputError
-from elmokit.formats.native import SavedModel, write_model
+from elmokit.formats.native import SavedModel, check_finite, misfit, write_model
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
-from elmokit.io.fetch import Progress
+from elmokit.io.fetch import Progress, cache_path
 from elmokit.io.files import disk_errors, read_object, sha256_of, write_atomically, write_object
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.checkpoints import read_tensors, write_tensors
 from elmokit.jobs.progress import Observer
+from elmokit.model.weights import without_values
 from elmokit.tasks.config import Kind, TaskConfig
 from elmokit.tasks.coref.task import CorefTask
 from elmokit.tasks.examples import AnyExample, Labels, size_of
@@ -54,17 +55,38 @@ def load_static(folder: TaskFolder) -> StaticLookup | None:
     """The table of static vectors, all zeros; None where there is none."""
     if STATIC not in folder.sha256:
         return None
-    return StaticLookup.from_description(read_object(folder.file(STATIC)))
-
-
-def load_weights(folder: TaskFolder, model: TaskModel[Any]) -> None:
-    """Give a model its weights."""
-    path = folder.file(WEIGHTS)
+    path = folder.file(STATIC)
+    described = read_object(path)
     try:
-        model.load_state_dict(read_tensors(path))
-    except RuntimeError as error:
+        if not all(isinstance(word, str) for word in described["words"]):
+            raise ValueError("has numbers where words belong")
+        if described["size"] * len(described["words"]) > folder.file(WEIGHTS).stat().st_size:
+            raise ValueError(f"has more numbers than {WEIGHTS}")
+        return StaticLookup.from_description(described)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: describes no static vectors ({error}); train again") from error
+
+
+def load_model(folder: TaskFolder, build: Callable[[], TaskModel[Any]]) -> TaskModel[Any]:
+    """A model with its weights, whose shapes are compared before it takes any memory."""
+    path = folder.file(WEIGHTS)
+    weights = read_tensors(path)
+    try:
+        with without_values():
+            expected = build().state_dict()
+    except (RuntimeError, TypeError) as error:  # more numbers than torch can count
         reason = " ".join(str(error).split())[:120]
-        raise FormatError(f"{path}: does not fit {CONFIG} ({reason}); train again") from error
+        raise FormatError(f"{folder.folder / CONFIG}: describes no network ({reason})") from error
+    shapes = [{name: tuple(v.shape) for name, v in some.items()} for some in (expected, weights)]
+    if wrong := misfit(*shapes):
+        raise FormatError(f"{path}: does not fit {CONFIG} ({wrong}); train again")
+    for name, value in weights.items():
+        if value.dtype != expected[name].dtype:
+            raise FormatError(f"{path}: {name} holds {value.dtype}, not {expected[name].dtype}")
+        check_finite(value, f"{path}: {name}")
+    model = build()
+    model.load_state_dict(weights)
+    return model
 
 
 def load_bilm_of(
@@ -124,6 +146,12 @@ def _reference(folder: TaskFolder, about: Mapping[str, Any]) -> BilmReference:
         )
     with naming(folder.folder / CONFIG):
         reference: BilmReference = make_table(BilmReference, "reference", about["reference"])
+    for place in (reference.model, reference.weights, reference.vocabulary):
+        if place and "://" in place and not cache_path(place).exists():
+            raise InputError(
+                f"{folder.folder}: its biLM is at {place}, which was not fetched here before; name "
+                "it to have it fetched (--model)"
+            )
     place = reference.model or ""
     if os.path.isabs(place) and not Path(place).exists():
         raise InputError(
@@ -266,13 +294,14 @@ class TrainedTask:
         used = load_bilm_of(opened, bilm, device, progress)
         task = KINDS[config.kind](config, opened.labels())
         # What was trained with the task is read as any biLM from now on.
-        inputs = build_inputs(
-            replace(config.inputs, finetune_bilm=False),
-            None if used is None else used.embedder,
-            load_static(opened),
-        )
-        model: TaskModel[Any] = TaskModel(inputs, task.make_network(inputs.sizes))
-        load_weights(opened, model)
+        settings = replace(config.inputs, finetune_bilm=False)
+
+        def build() -> TaskModel[Any]:
+            embedder = None if used is None else used.embedder
+            inputs = build_inputs(settings, embedder, load_static(opened))
+            return TaskModel(inputs, task.make_network(inputs.sizes))
+
+        model = load_model(opened, build)
         if device is not None:
             model = model.to(check_device(device))
         return cls(task, model, used, tokenizer)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.io.files import write_atomically
-from elmokit.io.hdf5 import open_hdf5
+from elmokit.io.hdf5 import check_size, find_item, open_hdf5
 from elmokit.system import StopRequest, stop_requests
 from elmokit.text.characters import word_bytes
 from elmokit.vectors.items import (
@@ -248,17 +248,18 @@ class Hdf5Vectors(VectorFile):
         return self._count
 
     def _known_sentences(self) -> Iterator[tuple[int, str]]:
-        indexed = self._keys_are_sentences or SENTENCE_TO_INDEX in self._file.get()
+        indexed = self._keys_are_sentences or bool(self._sentences)
         for number in range(self._count):
             if indexed:
                 sentence = self._sentence(number)
             else:
-                sentence = _get_json(self._file.get()[self._key(number)], LINE).get("sentence")
+                dataset = find_item(self._file.get(), self._key(number))
+                sentence = _get_json(dataset, LINE).get("sentence")
             if sentence is not None:
                 yield number, sentence
 
     def _read(self, number: int) -> SentenceVectors:
-        dataset = self._file.get()[self._key(number)]
+        dataset = find_item(self._file.get(), self._key(number))
         line = _get_json(dataset, LINE)
         sentence = line["sentence"] if "sentence" in line else self._sentence(number)
         return SentenceVectors(sentence, _vectors(dataset, number), line.get("id"))
@@ -286,20 +287,32 @@ class Hdf5Vectors(VectorFile):
     def _sentences(self) -> dict[str, str]:
         """The sentence of each key, by `sentence_to_index`."""
         file = self._file.get()
-        if SENTENCE_TO_INDEX not in file:
+        dataset = find_item(file, SENTENCE_TO_INDEX)
+        if dataset is None:
             return {}
-        dataset = file[SENTENCE_TO_INDEX]
         if not isinstance(dataset, h5py.Dataset) or dataset.shape != (1,):
             raise ValueError(f"its {SENTENCE_TO_INDEX} is not one text")
+        check_size(dataset, dataset.id.get_storage_size())
+        self._check_text(dataset)
         index = parse_object(dataset[0], SENTENCE_TO_INDEX)
         if not all(str(key).isdecimal() for key in index.values()):
             raise ValueError(f"its {SENTENCE_TO_INDEX} has keys that are not numbers")
         return {str(key): sentence for sentence, key in index.items()}
 
+    def _check_text(self, dataset: h5py.Dataset) -> None:
+        """Raise for a text longer than the file: HDF5 takes its memory before it looks for it."""
+        if dataset.dtype.kind != "O":
+            return
+        with open(self.path, "rb") as file:
+            file.seek(dataset.id.get_offset() or 0)
+            if int.from_bytes(file.read(4), "little") > self.path.stat().st_size:
+                raise ValueError(f"its {SENTENCE_TO_INDEX} is longer than the file")
+
 
 def _vectors(dataset: Any, number: int) -> NDArray[Any]:
     with suppress(AttributeError, TypeError):  # it is a folder, or has a type unknown to NumPy
         if dataset.dtype.kind == "f" and dataset.shape is not None:
+            check_size(dataset, dataset.id.get_storage_size())
             return dataset[()]
     raise ValueError(f"item {number} does not hold floating-point numbers")
 
@@ -326,7 +339,7 @@ def _items_of(file: h5py.File) -> tuple[int, list[str] | None]:
     if not isinstance(count, np.integer):
         raise ValueError(f"its number of items is {count!r}")
     count = int(count)
-    if count < 0 or (count and str(count - 1) not in file):
+    if count < 0 or (count and find_item(file, str(count - 1)) is None):
         raise ValueError(f"it says that it has {count} items, and has not")
     return count, None
 

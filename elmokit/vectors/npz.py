@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.errors import InputError
+from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
 from elmokit.io.files import write_atomically
 from elmokit.vectors.items import (
     DEFAULTS,
@@ -159,6 +160,10 @@ class NpzVectors(VectorFile):
         return array.tobytes() if array.dtype == np.uint8 else str(array)
 
     def _array(self, member: str) -> NDArray[Any]:
+        archive = self._archive.get()
+        about = archive.getinfo(member)
+        if about.file_size > max(ALWAYS_ALLOWED, MOST_FOLD * about.compress_size):
+            raise ValueError(f"its array {member!r} would grow more than {MOST_FOLD} times")
         # All of it at once: only at the end is its checksum compared.
-        contents = BytesIO(self._archive.get().read(member))
+        contents = BytesIO(archive.read(member))
         return np.lib.format.read_array(contents, allow_pickle=False)

@@ -1,0 +1,298 @@
+"""Files that lie about their size, or lead elsewhere: each an error of one line, within bounds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from chaos.bounds import bounded
+from helpers import error_of, write
+from random_models import random_options, random_weights
+from safetensors.numpy import save as save_arrays
+from safetensors.torch import load_file, save_file
+from small_models import write_small_model
+from tasks.small_tasks import ONE_EPOCH, train, write_bilm
+
+from elmokit.errors import ElmoWarning
+from elmokit.formats import allennlp, efml, native
+from elmokit.formats.convert import convert_model
+from elmokit.pretraining.config import read_run
+from elmokit.static.files import read_word_vectors
+from elmokit.tasks.trained import BilmReference, TrainedTask
+from elmokit.vectors.files import open_vectors
+
+LONGEST_LINE = 2000
+"""Characters, of which paths are a part."""
+HUGE = [10**6, 10**9, 10**12, 10**23]
+
+
+def short_error(read: Callable[..., object], *arguments: Any) -> str:
+    """The one line that comes of it, in 4 CPU seconds and 200 MB at most."""
+    with bounded(megabytes=200, seconds=4):
+        message = error_of(read, *arguments)
+    assert len(message) < LONGEST_LINE
+    return message
+
+
+def changed(path: Path, names: list[str], value: object) -> None:
+    """Give a value somewhere in a file of JSON."""
+    values = part = json.loads(path.read_text())
+    for name in names[:-1]:
+        part = part[name]
+    part[names[-1]] = value
+    path.write_text(json.dumps(values))
+
+
+# Models
+
+
+def write_pair(folder: Path, **options: Any) -> tuple[Path, Path]:
+    settings = random_options(**options)
+    weights = folder / "weights.hdf5"
+    with h5py.File(weights, "w") as file:
+        for name, values in random_weights(settings).items():
+            file[name] = values
+    return write(folder / "options.json", json.dumps(settings)), weights
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize(
+    "names",
+    ["lstm n_layers", "lstm dim", "lstm projection_dim", "char_cnn n_highway",
+     "char_cnn max_characters_per_token", "char_cnn embedding dim", "char_cnn filters 0 1"],
+)  # fmt: skip
+def test_options_of_any_size_are_an_error_at_once(tmp_path: Path, names: str, value: int) -> None:
+    options, weights = write_pair(tmp_path)
+    path: list[Any] = [int(name) if name.isdigit() else name for name in names.split()]
+    changed(options, path, value)
+    short_error(allennlp.read_model, options, weights)
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize(
+    "name", ["lstm_layers", "cell_size", "softmax_words", "encoder max_characters",
+             "encoder highways", "encoder character_size"],
+)  # fmt: skip
+def test_a_native_config_of_any_size_is_an_error_at_once(
+    tmp_path: Path, name: str, value: int
+) -> None:
+    folder = Path(write_small_model(tmp_path / "m"))
+    changed(folder / native.CONFIG, ["model", *name.split()], value)
+    assert "config.json" in short_error(native.read_model, folder)
+
+
+def test_a_quoted_file_is_cut(tmp_path: Path) -> None:
+    options, weights = write_pair(tmp_path)
+    changed(options, ["lstm", "dim"], "x" * 10**6)
+    assert "must be a whole number" in short_error(allennlp.read_model, options, weights)
+
+
+def test_many_sparse_datasets_are_counted_together(tmp_path: Path) -> None:
+    """Each alone would be allowed; together they would be 2 GB, in a file of kilobytes."""
+    options, weights = write_pair(tmp_path)
+    for name, value in (("n_layers", 40), ("dim", 1000), ("projection_dim", 900)):
+        changed(options, ["lstm", name], value)
+    with h5py.File(weights, "w") as file:
+        for part, shape in allennlp.parts(allennlp.read_options(options)).items():
+            if shape is not None:
+                file.create_dataset(part.dataset, shape, "f4", chunks=shape)
+    assert weights.stat().st_size < 2**20
+    assert "would grow more than 20 times" in short_error(allennlp.read_model, options, weights)
+
+
+def elsewhere(file: h5py.File, name: str, other: Path) -> None:
+    """A link to another file."""
+    file[name] = h5py.ExternalLink(str(other), "data")
+
+
+def soft(file: h5py.File, name: str, other: Path) -> None:
+    """A link that may lead to a link to another file."""
+    file[name] = h5py.SoftLink("/there/data")
+
+
+def external(file: h5py.File, name: str, other: Path) -> None:
+    """Numbers in another file, which need not be HDF5."""
+    file.create_dataset(name, (4, 6), "f4", external=[(str(other), 0, 96)])
+
+
+def virtual(file: h5py.File, name: str, other: Path) -> None:
+    layout = h5py.VirtualLayout((4, 6), "f4")
+    layout[:] = h5py.VirtualSource(str(other), "data", (4, 6))
+    file.create_virtual_dataset(name, layout)
+
+
+@pytest.mark.parametrize("lead", [elsewhere, soft, external, virtual])
+def test_hdf5_leads_to_no_other_file(tmp_path: Path, lead: Callable[..., None]) -> None:
+    other = tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["data"] = np.ones((4, 6), "f4")
+    vectors = tmp_path / "v.h5"
+    with h5py.File(vectors, "w") as file:
+        lead(file, "0", other)
+    assert "0 is " in short_error(lambda: open_vectors(vectors)[0])
+
+    options, weights = write_pair(tmp_path)
+    with h5py.File(weights, "a") as file:
+        del file["CNN_proj/W_proj"]
+        lead(file, "CNN_proj/W_proj", other)
+    assert "CNN_proj/W_proj is " in short_error(allennlp.read_model, options, weights)
+
+
+def test_a_sparse_item_is_not_filled(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file.create_dataset("0", (3, 10**5, 1024), "f4", chunks=(3, 100, 1024))
+    assert "grow" in short_error(lambda: open_vectors(tmp_path / "v.h5")[0])
+
+
+def test_a_bomb_among_arrays_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "v.npz"
+    np.savez_compressed(path, **{"0": np.zeros((40_000, 1024), np.float32)})
+    assert path.stat().st_size < 2**18
+    assert "would grow" in short_error(lambda: open_vectors(path)[0])
+
+
+def rewritten(folder: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> Path:
+    """A model or task folder, one of whose tensors is changed with the checksum."""
+    path = folder / "weights.safetensors"
+    tensors = load_file(path)
+    name = max(tensors)
+    tensors[name] = change(tensors[name])
+    save_file(tensors, path)
+    names = ["sha256", path.name] if (folder / "labels.json").exists() else ["weights", "sha256"]
+    changed(folder / "config.json", names, hashlib.sha256(path.read_bytes()).hexdigest())
+    return folder
+
+
+WRONG = {
+    "integers": (lambda tensor: tensor.to(torch.int64), "floating|float32"),
+    "NaN": (lambda tensor: tensor * torch.nan, "NaN or infinite"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_weights_are_finite_floating_point_numbers(tmp_path: Path, kind: str) -> None:
+    change, words = WRONG[kind]
+    folder = rewritten(Path(write_small_model(tmp_path / "m")), change)
+    message = short_error(native.read_model, folder)
+    assert any(word in message for word in words.split("|"))
+
+
+def test_pickled_tensors_are_no_larger_than_their_file(tmp_path: Path) -> None:
+    path = tmp_path / "token_embedder.pkl"
+    torch.save({"a": torch.zeros(1).expand(10**6, 10**6)}, path)
+    assert "more numbers than are in the file" in short_error(efml.read_state, path)
+
+
+def test_a_card_that_is_a_link_is_not_copied(tmp_path: Path) -> None:
+    folder = Path(write_small_model(tmp_path / "m"))
+    card = folder / native.CARD
+    card.unlink()
+    card.symlink_to(write(tmp_path / "secret", "a secret"))
+    with pytest.warns(ElmoWarning, match="is a link to another place"):
+        convert_model([folder], tmp_path / "copy", target="native")
+    assert "secret" not in (tmp_path / "copy" / native.CARD).read_text()
+
+
+# Tasks and runs
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("task")
+    return train(
+        folder, "spam", ONE_EPOCH, bilm=BilmReference(str(write_bilm(folder / "b")))
+    ).folder
+
+
+@pytest.fixture
+def task(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "task"))
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_weights_of_a_task_are_finite_floating_point_numbers(task: Path, kind: str) -> None:
+    change, words = WRONG[kind]
+    message = short_error(TrainedTask.load, rewritten(task, change))
+    assert any(word in message for word in words.split("|"))
+
+
+@pytest.mark.parametrize("value", [*HUGE, "many", None])
+@pytest.mark.parametrize("name", ["network hidden", "training seed", "name", "inputs elmo"])
+def test_settings_of_a_task_are_an_error_before_memory_is_taken(
+    task: Path, name: str, value: Any
+) -> None:
+    changed(task / "config.json", ["task", *name.split()], value)
+    if (name, value) == ("name", "many") or (name == "training seed" and value in HUGE[:3]):
+        pytest.skip("is one that may be")
+    short_error(TrainedTask.load, task)
+
+
+def test_labels_are_names(task: Path) -> None:
+    labels = task / "labels.json"
+    for wrong in ([1, 2], "ham", None, [["ham"], "spam"]):
+        write(labels, json.dumps({"labels": wrong}))
+        digest = hashlib.sha256(labels.read_bytes()).hexdigest()
+        changed(task / "config.json", ["sha256", labels.name], digest)
+        assert "must be a list of names" in short_error(TrainedTask.load, task)
+
+
+@pytest.mark.parametrize("name", ["model", "weights", "vocabulary"])
+def test_a_task_fetches_no_model_unasked(task: Path, name: str) -> None:
+    changed(task / "config.json", ["bilm", "reference", name], "http://localhost:1/model.zip")
+    message = short_error(TrainedTask.load, task)
+    assert "http://localhost:1/model.zip, which was not fetched" in message
+    assert "(--model)" in message
+
+
+RUNS = {
+    "deep": "a = " + "[" * 100_000,
+    "deep tables": "[" + "a." * 5000 + "a]",
+    "many digits": "[training]\nseed = " + "9" * 10_000,
+    "a large seed": f"[training]\nseed = {10**23}",
+    "hexadecimal": "[training]\nrows = 0x" + "f" * 10_000,
+    "long": "# \n" * 400_000,
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_s_file_of_any_shape_is_an_error(tmp_path: Path, name: str) -> None:
+    short_error(read_run, write(tmp_path / "run.toml", RUNS[name]))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file without end")
+def test_a_run_s_file_without_end_is_an_error() -> None:
+    assert "is longer than" in short_error(read_run, "/dev/zero")
+
+
+# Static vectors
+
+
+def test_static_vectors_are_finite(tmp_path: Path) -> None:
+    words = np.frombuffer(b"the\ncat", np.uint8)
+    vectors = np.array([[1, 2], [3, np.nan]], np.float16)
+    about = {"format": "elmokit word vectors", "version": "1"}
+    path = write(
+        tmp_path / "v.safetensors", save_arrays({"vectors": vectors, "words": words}, about)
+    )
+    assert "'cat' has NaN" in short_error(read_word_vectors, path)
+
+
+@pytest.mark.parametrize("words", [3, 2**31 - 1])
+def test_fasttext_s_file_that_ends_in_its_vocabulary_is_an_error(
+    tmp_path: Path, words: int
+) -> None:
+    pytest.importorskip("gensim", reason="the extra static")
+    head = struct.pack("<14id", 793712314, 12, *[4] * 12, 0.5)
+    dictionary = struct.pack("<3i2q", words, words, 0, 9, -1)
+    entries = b"the\0" + struct.pack("<qb", 5, 0) + b"cat"
+    path = write(tmp_path / "v.bin", head + dictionary + entries)
+    assert "ends within its vocabulary" in short_error(read_word_vectors, path)
