@@ -30,8 +30,17 @@ QUINTIC = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 
 
+SECOND_WORD = "second_word"
+"""Name of the weights that predict the word after next; a model is stored without."""
+
+
 class Objective(nn.Module):
-    """The loss of a batch, and the state that the next one continues from."""
+    """The loss of a batch, and the state that the next one continues from.
+
+    With `multi_token`, an output predicts the word after next too, by the same softmax, after a
+    matrix of its direction (multi-token prediction, Gloeckle et al. 2024). Only gradients know of
+    it: the losses that are returned are those of the next word.
+    """
 
     def __init__(self, bilm: BiLM, training: TrainingConfig) -> None:
         super().__init__()
@@ -45,6 +54,12 @@ class Objective(nn.Module):
         self.samples = min(training.samples or 0, bilm.config.softmax_words or 0)
         self.seed = training.seed
         self.wants_bfloat16 = training.precision == "bfloat16"
+        self.multi_token = training.multi_token
+        if self.multi_token:
+            size = bilm.config.token_size
+            zeros = next(bilm.parameters()).detach().new_zeros(2, size, size)
+            # Part of the model while it is trained: optimiser, checkpoints and clipping have it.
+            self.second_word = bilm.second_word = nn.Parameter(zeros)
 
     def forward(self, batch: Batch, state: BiLMState, step: int) -> tuple[Tensor, BiLMState]:
         """Losses of a batch, summed over its targets in each direction, (2,); and its last state.
@@ -64,13 +79,30 @@ class Objective(nn.Module):
             outputs, after = self.read(lstm, token_vectors, side, batch.step_sizes, before)
             states.append(after)
             targets = side.targets.to(device)
-            if self.samples:
-                assert isinstance(self.softmax, Softmax)  # checked when the objective was made
-                candidates = self.candidates(step, direction)
-                losses.append(sampled_loss(self.softmax, outputs, targets, candidates, dtype))
-            else:
-                losses.append(self.softmax.loss(outputs, targets, dtype))
+            candidates = self.candidates(step, direction) if self.samples else None
+            loss = self.loss(outputs, targets, candidates, dtype)
+            if self.multi_token:
+                sizes = batch.step_sizes
+                steps = zip(torch.split(outputs, sizes), [*sizes[1:], 0], strict=True)
+                earlier = torch.cat([step_outputs[:size] for step_outputs, size in steps])
+                earlier = earlier + earlier @ self.second_word[direction]
+                second = self.loss(earlier, targets[sizes[0] :], candidates, dtype)
+                loss = loss + self.multi_token * (second - second.detach())
+            losses.append(loss)
         return torch.stack(losses), BiLMState(*states).detach()
+
+    def loss(
+        self,
+        outputs: Tensor,
+        targets: Tensor,
+        candidates: Candidates | None,
+        dtype: torch.dtype | None,
+    ) -> Tensor:
+        """Loss of targets, summed; by a sampled softmax where there are candidates."""
+        if candidates is None:
+            return self.softmax.loss(outputs, targets, dtype)
+        assert isinstance(self.softmax, Softmax)  # checked when the objective was made
+        return sampled_loss(self.softmax, outputs, targets, candidates, dtype)
 
     def read(
         self,

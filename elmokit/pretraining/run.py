@@ -49,6 +49,7 @@ from elmokit.pretraining.config import (
 )
 from elmokit.pretraining.corpus import build_vocabulary, check_falling, prepare_corpus
 from elmokit.pretraining.prepared import PreparedCorpus
+from elmokit.pretraining.objective import SECOND_WORD
 from elmokit.pretraining.trainer import AVERAGE, MODEL, Group, HeldOut, Trainer, join_group
 from elmokit.static.files import read_word_vectors
 from elmokit.system import counted
@@ -337,6 +338,8 @@ def identity_of(
     for name in ("train", "valid", "vocabulary", "encoding"):
         settings["corpus"].pop(name)
     settings.pop("output")
+    if not config.training.multi_token:
+        settings["training"].pop("multi_token")  # checkpoints from before there was one have none
     return {
         "settings": settings,
         "corpus": corpus.key,
@@ -353,6 +356,7 @@ def finish(trainer: Trainer, vocabulary: Vocabulary, example: Sequence[str]) -> 
     progress, folder, perplexity = trainer.progress, trainer.folder, None
     checkpoint = best_or_newest(trainer.checkpoints)
     weights = named(checkpoint, MODEL if trainer.average is None else AVERAGE)
+    weights.pop(SECOND_WORD, None)
     bilm = BiLM.from_weights(trainer.bilm.config, weights).to(trainer.group.device)
     if trainer.held_out is not None:
         # Measured by another process, if this one has resumed the run behind its best step.

@@ -57,7 +57,12 @@ def wait_until_saved(run: Path, step: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "training", [{"training.reset_state": 0.4}, {"training.mode": "sentence"}], ids=str
+    "training",
+    [
+        {"training.reset_state": 0.4, "training.multi_token": 0.5},
+        {"training.mode": "sentence", "training.multi_token": 0.5},
+    ],
+    ids=str,
 )
 def test_two_processes_train_as_one_does(tmp_path: Path, training: dict[str, Any]) -> None:
     one, two = (named_run(tmp_path, n) | training for n in ("one", "two"))

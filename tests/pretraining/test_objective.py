@@ -21,7 +21,7 @@ from elmokit.formats.allennlp import read_model
 from elmokit.jobs.progress import Observer
 from elmokit.model import lstm as lstm_module
 from elmokit.model.bilm import BiLM, BiLMState
-from elmokit.model.lstm import LSTMStack, LSTMState
+from elmokit.model.lstm import LSTMState
 from elmokit.model.products import MixedProduct
 from elmokit.model.softmax import Softmax, sampled_loss
 from elmokit.pretraining import objective as module
@@ -147,19 +147,20 @@ def test_losses_with_carried_state_are_those_of_the_oracle(tmp_path: Path) -> No
 # Against plain autograd
 
 
-def plain_loss(bilm: BiLM, batch: Batch) -> list[Tensor]:
-    """From zeros, one row and one word at a time, left to autograd."""
-    vectors = bilm.encoder(batch.words)
-    return [
-        plain_direction(bilm, bilm.forward_lstm, vectors, batch.forward, batch.step_sizes),
-        plain_direction(bilm, bilm.backward_lstm, vectors, batch.backward, batch.step_sizes),
-    ]
+def plain_loss(bilm: BiLM, batch: Batch, second: float = 0.0) -> list[Tensor]:
+    """From zeros, one row and one word at a time, left to autograd.
+
+    With `second`, so much of the loss of the word after next too.
+    """
+    return [plain_direction(bilm, batch, direction, second) for direction in (FORWARD, BACKWARD)]
 
 
-def plain_direction(
-    bilm: BiLM, stack: LSTMStack, vectors: Tensor, side: Side, step_sizes: list[int]
-) -> Tensor:
+def plain_direction(bilm: BiLM, batch: Batch, direction: int, second: float) -> Tensor:
     assert bilm.softmax is not None
+    vectors, step_sizes = bilm.encoder(batch.words), batch.step_sizes
+    stack = (bilm.forward_lstm, bilm.backward_lstm)[direction]
+    side = (batch.forward, batch.backward)[direction]
+    before: dict[int, Tensor] = {}
     cell_size, token_size = bilm.config.cell_size, bilm.config.token_size
     states = [
         [(torch.zeros(cell_size), torch.zeros(token_size)) for _ in stack.layers]
@@ -173,8 +174,12 @@ def plain_direction(
                 cell, output = plain_step(layer, word, *states[row][depth])
                 states[row][depth] = cell, output
                 word = output + word if depth else output
-            log_probabilities = bilm.softmax(word[None])[0]
-            total = total - log_probabilities[side.targets[token]]
+            target = side.targets[token]
+            total = total - bilm.softmax(word[None])[0][target]
+            if second and row in before:
+                turned = before[row] + before[row] @ bilm.second_word[direction]  # type: ignore[index]
+                total = total - second * bilm.softmax(turned[None])[0][target]
+            before[row] = word
             token += 1
     return total
 
@@ -217,6 +222,27 @@ def test_loss_and_gradients_of_each_direction_are_those_of_plain_autograd(
     for name in [name for name in plain if name.startswith(other)]:
         assert gradients.pop(name).abs().max() == plain.pop(name).abs().max() == 0
     assert_same_gradients(gradients, plain)
+
+
+@pytest.mark.parametrize("sizes", [[2] * STEPS, [2, 2, 1, 1], [1]], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"softmax_cutoffs": (4, 6), "softmax_division": 2}])
+def test_gradients_with_multi_token_are_of_the_next_word_and_the_one_after(
+    changes: dict[str, Any], sizes: list[int]
+) -> None:
+    bilm, batch = trainable_bilm(**changes), batch_of(BOTH, 0, STEPS)
+    read = torch.tensor([2 * step + row for step, size in enumerate(sizes) for row in range(size)])
+    sides = [Side(side.inputs[read], side.targets[read]) for side in batch[1:3]]
+    batch = Batch(batch.words, *sides, sizes, len(read), len(read))
+    next_alone = torch.stack(plain_loss(bilm, batch))
+    objective = Objective(bilm, training(multi_token=0.3))
+    torch.nn.init.normal_(objective.second_word, std=0.1)
+    losses, _ = objective(batch, zero_state(bilm, sizes[0]), step=0)
+    assert_close(losses, next_alone)
+    expected = gradients_of(bilm, sum(plain_loss(bilm, batch, second=0.3), torch.zeros(())))
+    found = gradients_of(bilm, losses.sum())
+    assert bool(expected["second_word"].any()) == (len(sizes) > 1)
+    for name, gradient in expected.items():
+        assert_close(found[name], gradient)
 
 
 class Parts:

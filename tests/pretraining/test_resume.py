@@ -45,13 +45,14 @@ RUNS: dict[str, dict[str, Any]] = {
         "training.schedule": "cosine",
         "training.warmup_steps": 4,
     },
-    "Muon, some sentences from zeros": STREAM
+    "Muon, some sentences from zeros, two words ahead": STREAM
     | {
         "training.reset_state": 0.4,
+        "training.multi_token": 0.5,
         "training.optimiser": "muon",
         "training.learning_rate": 0.01,
     },
-    "sentences": STREAM | {"training.mode": "sentence"},
+    "sentences": STREAM | {"training.mode": "sentence", "training.multi_token": 0.5},
     "in two parts": STREAM | {"training.accumulate": 2},
 }
 KILLS = 3
