@@ -48,8 +48,8 @@ from elmokit.pretraining.config import (
     apply_settings,
 )
 from elmokit.pretraining.corpus import build_vocabulary, check_falling, prepare_corpus
-from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.objective import SECOND_WORD
+from elmokit.pretraining.prepared import PreparedCorpus
 from elmokit.pretraining.trainer import AVERAGE, MODEL, Group, HeldOut, Trainer, join_group
 from elmokit.static.files import read_word_vectors
 from elmokit.system import counted
