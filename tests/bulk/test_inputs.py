@@ -313,9 +313,9 @@ def test_what_is_skipped_is_not_tokenized(tmp_path, monkeypatch):
     path = file_of(tmp_path, "a.txt", "One.\n" * 5 + "Two.\n")
     opened = open_input([path], TextSettings(split=True))
     seen = []
-    sentences = DefaultTokenizer.sentences
+    split = DefaultTokenizer.each_sentence
     monkeypatch.setattr(
-        DefaultTokenizer, "sentences", lambda self, text: seen.append(text) or sentences(self, text)
+        DefaultTokenizer, "each_sentence", lambda self, text: seen.append(text) or split(self, text)
     )
     assert list(opened.records(RecordPlace(0, 6))) == [Record(["Two", "."], RecordPlace(0, 6))]
     assert seen == ["Two."]

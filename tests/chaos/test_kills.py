@@ -67,7 +67,7 @@ def pretraining(folder: Path) -> Work:
     command = ("pretrain", str(write(folder / "run.toml", run)), "--quiet")
 
     def weights(output: Path) -> object:
-        found = load_file(output / "model" / "weights.safetensors")
+        found = load_file(output / "model" / "model.safetensors")
         return {name: value.numpy().tobytes() for name, value in found.items()}
 
     return Work(command, folder / "run", weights)

@@ -269,9 +269,9 @@ def test_embed_continues_as_many_rows_as_it_is_told(embed, model, tmp_path):
     embedder = Embedder.load(model, state="carry", batch_size=2)
     words = [line.split() for line in text.splitlines()]
     expected = [array for n in (0, 2, 4) for array in embedder.embed(words[n : n + 2])]
-    arrays = np.load(tmp_path / "out.npz")
-    for number, array in enumerate(expected):
-        assert_close(arrays[str(number)], array)
+    with np.load(tmp_path / "out.npz") as arrays:
+        for number, array in enumerate(expected):
+            assert_close(arrays[str(number)], array)
     embedder.reset_state()
     for found, array in zip(embedder.embed_stream(words), expected, strict=True):
         assert_close(found, array)

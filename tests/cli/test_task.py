@@ -195,7 +195,7 @@ def test_a_run_is_replaced_only_by_force(elmo: Elmo, fails: Fails, tmp_path: Pat
     ("arguments", "message"),
     [
         (["--no-elmo"], "give a file of static vectors (--static FILE)"),
-        (["--seed", str(2**63)], "below 9223372036854775808"),
+        (["--seed", str(2**63)], "use a smaller number"),
         (["--device", "meta"], "device 'meta' holds no numbers"),
         (["--model", "nowhere", "--test", "none.csv"], "none.csv: cannot be read"),
         (["-o", "nowhere/mine"], "nowhere/mine: there is no folder nowhere to write it into"),

@@ -511,7 +511,7 @@ def test_a_korean_model_is_shown_with_korean_examples(visit, language, width):
         assert page.locator("svg.drawing .letter").all_text_contents() == ["EB", "B0", "B0"]
         page.locator("#tab-words").click()
         page.locator(".odds").wait_for()
-        playwright.expect(page.locator(".surprise li").first).to_contain_text("노인")
+        playwright.expect(page.locator(".surprise li").first).to_contain_text("이")
         assert serious(page) == []
         page.locator("#tab-neighbours").click()
         wait_for_text(page.locator(".found mark").first, "배")
