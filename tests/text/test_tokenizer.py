@@ -55,7 +55,7 @@ ANY_TEXT = st.lists(AWKWARD | st.characters() | st.text(max_size=8), max_size=20
 
 @BOTH
 @given(text=ANY_TEXT)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_character_but_whitespace_is_kept_in_place_and_in_order(
     tokenizer: Tokenizer, text: str
 ):
@@ -103,7 +103,7 @@ def test_a_long_line_takes_time_in_proportion_to_its_length(unit: str):
     seconds(1000)
 
     # 4 would be linear and 16 quadratic; a busy machine makes one measurement unreliable.
-    assert any(seconds(80_000) < 10 * seconds(20_000) + 0.05 for _ in range(5))
+    assert any(seconds(32_000) < 10 * seconds(8_000) + 0.02 for _ in range(5))
 
 
 def test_threads_get_what_one_thread_gets():
@@ -256,7 +256,7 @@ PIECES += ["gimme", "gonna", "gotta", "lemme", "more'n", "wanna", "'tis", "'twas
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
-@settings(max_examples=1000)
+@settings(max_examples=300)
 def test_words_are_those_that_nltk_finds(sentence: str):
     assert spaced_treebank(sentence).split() == NLTKWordTokenizer().tokenize(sentence)
 

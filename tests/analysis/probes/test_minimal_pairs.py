@@ -92,6 +92,6 @@ def test_the_bundled_model_is_above_chance_on_blimp():
     if not SHARED.is_dir():
         pytest.skip("BLiMP is in ../shared/data, which is not here")
     pairs = read_minimal_pairs([SHARED / "blimp.jsonl.gz"])
-    report = probe_minimal_pairs(LanguageModel.load(), pairs, most=4)
-    assert report.notes["all"] == "67 paradigms, 268 pairs"
+    report = probe_minimal_pairs(LanguageModel.load(), pairs, most=2)
+    assert report.notes["all"] == "67 paradigms, 134 pairs"
     assert all(0.58 < score < 0.78 for score in report.scores["all"])
