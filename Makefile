@@ -10,6 +10,9 @@ READY := .venv/ready
 demo: $(BASE)
 	$(BIN)/python -m runs.demo
 
+# Two workers have a core each: libraries that make threads of their own would wait for each other.
+test quick: export OMP_NUM_THREADS = 1
+
 test: $(READY) check
 	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=98
 

@@ -47,12 +47,12 @@ def test_both_languages_have_the_same_programs() -> None:
 
 
 def test_the_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_messages(tmp_path / "spam.csv", 60)
+    write_messages(tmp_path / "spam.csv", 36)
     monkeypatch.chdir(tmp_path)
     program = "\n".join(blocks("spam.md"))
     assert "slice(0, 4457), slice(4457, None)" in program
     names: dict[str, Any] = {}
-    exec(program.replace("4457", "45"), names)
+    exec(program.replace("4457", "27"), names)
 
     assert (tmp_path / "spam.keras").is_file()
     texts, labels = names["messages"][names["test"]], names["labels"][names["test"]]

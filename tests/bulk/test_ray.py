@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import logging
 import random
-import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -172,13 +171,6 @@ def test_what_cannot_be_spread_over_machines_is_refused(tmp_path):
         engine.check_spreadable(small_embedder(state="carry"), source)
     with pytest.raises(InputError, match="stream cannot be read by other machines"):
         engine.check_spreadable(small_embedder(), open_input(["-"], TextSettings()))
-
-
-def test_missing_library_is_named(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "ray.data", None)
-    source = open_input(write_text(tmp_path), TextSettings())
-    with pytest.raises(InputError, match=r"pip install \"elmokit\[ray\]"):
-        engine.embed_with_ray(small_embedder(), source, tmp_path / "vectors.parquet")
 
 
 def interrupt(*_, **__):

@@ -4,7 +4,6 @@ import bz2
 import errno
 import gzip
 import lzma
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -156,23 +155,16 @@ def test_damaged_compressed_file_is_one_line(tmp_path, kind, damage):
     error_of(lambda: list(read_chunks(path)), kind=FormatError, after=after)
 
 
-def test_zst_without_its_library_names_the_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    path = write(tmp_path / "a.txt.zst", b"")
-    said = error_of(lambda: list(read_chunks(path)), kind=InputError)
-    assert 'pip install "elmokit[zstd]"' in said
-
-
 @every_compression
 def test_every_compression_is_read_in_little_memory(tmp_path, kind):
     path = tmp_path / f"a.txt.{kind}"
-    path.write_bytes(compress(kind, (b"e" * 4095 + b"\n") * 18_000))  # quick to write as bz2 too
+    path.write_bytes(compress(kind, (b"e" * 4095 + b"\n") * 11_000))  # quick to write as bz2 too
     tracemalloc.start()
     lines = sum(chunk.contents.count(b"\n") for chunk in read_chunks(path, 1 << 19))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert lines == 18_000
-    assert peak < 35 << 20  # of 74 MB of text in a few kB
+    assert lines == 11_000
+    assert peak < 35 << 20  # of 45 MB of text in a few kB
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\nshort\n"])

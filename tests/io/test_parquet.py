@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from pathlib import Path
 
 import pytest
 from helpers import error_of
 
-from elmokit.errors import InputError
 from elmokit.io import tables as parquet
 from elmokit.io.tables import Row, parquet_rows
 from elmokit.io.text_files import TextSettings
@@ -151,9 +149,3 @@ def test_file_with_nothing_in_it_or_not_there_is_named(tmp_path):
     assert message(path) == "table.parquet: cannot be read (No such file or directory)"
     path.write_bytes(b"")
     assert message(path).startswith("table.parquet: holds no text")
-
-
-def test_missing_library_names_the_install(tmp_path, monkeypatch):
-    path = file_of(tmp_path, {"text": ["a"]})
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert 'pip install "elmokit[parquet]"' in error_of(rows, path, kind=InputError)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from elmokit.errors import DiskError, FormatError, InputError
+from elmokit.errors import DiskError, FormatError
 from elmokit.jobs import metrics as module
 from elmokit.jobs.metrics import MetricsLog, read_metrics
 
@@ -204,12 +204,3 @@ def test_tensorboard_forgets_what_came_after_the_step_resumed_from(
     log.write(21, "train", {"loss_forward": 1.0})
 
     assert [writer.purge_step for writer in writers] == [21]
-
-
-def test_missing_tensorboard_is_one_line_that_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-
-    with pytest.raises(InputError, match=r'pip install "elmokit\[tensorboard\]"'):
-        MetricsLog(tmp_path, tensorboard=True)

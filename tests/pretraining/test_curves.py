@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
@@ -125,15 +124,6 @@ def test_perplexity_axis_has_a_few_plain_numbers_in_any_range(low: float, high: 
 
     assert 3 <= len(ticks) <= 12
     assert all("e" not in text and "$" not in text for text in texts)
-
-
-def test_missing_matplotlib_is_one_line_that_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-
-    with pytest.raises(InputError, match=r'pip install "elmokit\[plots\]"'):
-        draw_curves(METRICS, tmp_path / "curves.png")
 
 
 def test_drawing_needs_neither_pyplot_nor_torch(tmp_path: Path) -> None:

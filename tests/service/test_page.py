@@ -138,9 +138,8 @@ def test_a_word_is_compared_in_sentences(visit, language, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize(("language", "width"), LOOKS)
-def test_a_mix_is_moved(visit, language, width):
-    page = visit(f"/?lang={language}#layers", width)
+def test_a_mix_is_moved(visit):
+    page = visit("/?lang=ko#layers", PHONE)
     numbers = page.locator(".mixing > div").nth(1).locator(".bars").first.locator(".number")
     before = numbers.first.inner_text()
     slider = page.get_by_role("slider").first
@@ -156,7 +155,7 @@ def test_a_mix_is_moved(visit, language, width):
     drawing = page.locator("svg.drawing")
     assert "10" in drawing.text_content()
     assert drawing.locator(".weight").count() == 3
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
 
 
 @pytest.mark.parametrize(
@@ -233,9 +232,8 @@ def test_an_address_that_names_nothing_shows_the_first_panel(visit):
     assert page.locator("html").get_attribute("lang") == "en"
 
 
-@pytest.mark.parametrize(("language", "width"), LOOKS)
-def test_words_are_predicted_and_scored(visit, model, language, width):
-    page = visit(f"/?lang={language}#words", width)
+def test_words_are_predicted_and_scored(visit, model):
+    page = visit("/?lang=ko#words", PHONE)
     playwright.expect(page.locator(".odds tbody tr")).to_have_count(4)  # it opens with candidates
     inputs = page.locator("textarea")
     inputs.nth(1).fill("")
@@ -255,12 +253,11 @@ def test_words_are_predicted_and_scored(visit, model, language, width):
     playwright.expect(page.locator(".surprise ~ .soft")).to_contain_text(bits)
     table = page.locator(".odds")
     assert table.evaluate("node => node.parentNode.scrollWidth <= node.parentNode.clientWidth")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
 
 
-@pytest.mark.parametrize(("language", "width"), LOOKS)
-def test_an_index_shows_neighbours_and_senses(visit, language, width):
-    page = visit(f"/?lang={language}#neighbours", width)
+def test_an_index_shows_neighbours_and_senses(visit):
+    page = visit("/?lang=ko#neighbours", PHONE)
     playwright.expect(page.locator(".found li")).to_have_count(20)
     page.locator(".chips label").first.click()
     wait_for_text(page.locator(".found mark").first, "She")
@@ -270,7 +267,7 @@ def test_an_index_shows_neighbours_and_senses(visit, language, width):
     page.locator("#tab-senses").click()
     playwright.expect(page.locator("svg.drawing path")).to_have_count(12)
     assert page.locator(".found").count() == 2
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
 
 
 @pytest.mark.parametrize(
@@ -493,12 +490,11 @@ def test_the_page_has_words_for_errors_that_there_are(visit):
     playwright.expect(page.locator("main .error").first).to_contain_text("Check that it is running")
 
 
-@pytest.mark.parametrize(("language", "width"), LOOKS)
-def test_a_korean_model_is_shown_with_korean_examples(visit, language, width):
+def test_a_korean_model_is_shown_with_korean_examples(visit):
     pytest.importorskip("kiwipiepy")
     model = replace(small_korean_model(), index=SmallIndex())
     with running(lambda: model) as address:
-        page = visit(f"/?lang={language}", width, at=address)
+        page = visit("/?lang=ko", PHONE, at=address)
         page.locator(".map").wait_for()
         assert page.locator(".pair mark").all_inner_texts() == ["배"] * 6
         assert page.locator("#sentence-2").input_value().endswith("배가 고프다.")
@@ -518,7 +514,7 @@ def test_a_korean_model_is_shown_with_korean_examples(visit, language, width):
         page.locator("#tab-senses").click()
         wait_for_text(page.locator(".found mark").first, "배")
         assert said(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
 
 
 def said(page: Any) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +118,6 @@ def test_similarity_equals_scipy_s_and_gensim_s(tmp_path: Path) -> None:
     theirs = gensim_of(vectors).evaluate_word_pairs(str(path))
     assert score.spearman == pytest.approx(theirs[1][0], abs=1e-6)
     assert 100 - 100 * score.known / score.pairs == pytest.approx(theirs[2])
-
-
-def test_without_its_library_one_line_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    (tmp_path / "set.txt").write_text("king queen 1\nking man 2\n")
-    with pytest.raises(InputError, match=r'scipy is not .* pip install "elmokit\[static\]"'):
-        similarity_score(small_vectors(), tmp_path / "set.txt")
 
 
 @pytest.mark.parametrize("other", ["a b 1", "king man 2", "queen queen 1"])

@@ -8,15 +8,11 @@ import pytest
 import torch
 from tasks.small_tasks import embedder, of_characters, train
 
-from elmokit.errors import InputError
 from elmokit.tasks.config import InputConfig
 from elmokit.tasks.examples import Labels
 from elmokit.tasks.inputs import TaskInputs, build_inputs
 from elmokit.tasks.reports import (
     MixReport,
-    draw_confusion,
-    draw_curves,
-    draw_mix,
     errors_text,
     mix_reports,
 )
@@ -95,17 +91,6 @@ def test_a_run_draws_its_pictures(tmp_path: Path) -> None:
     report = (folder / "report.txt").read_text()
     assert "ELMo at the input: gamma" in report
     assert "dev, in detail:" in report
-
-
-@pytest.mark.parametrize(
-    ("draw", "what"), [(draw_curves, METRICS), (draw_mix, [MIX]), (draw_confusion, ACCURACY)]
-)
-def test_missing_matplotlib_is_one_line_that_says_how_to_get_it(
-    draw: Any, what: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InputError, match=r'pip install "elmokit\[tasks\]"'):
-        draw(what, tmp_path / "picture.png", "title")
 
 
 @pytest.mark.pictures

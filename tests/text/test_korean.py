@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import InputError
+from elmokit.text import korean
 from elmokit.text.korean import LONGEST_PART, KiwiTokenizer, _load_kiwi
 from elmokit.text.tokenizer import Token, load_tokenizer
 
@@ -193,8 +194,7 @@ def test_a_long_line_of_whitespace_or_without_any_is_read():
 
 def test_kiwi_that_is_not_installed_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "kiwipiepy", None)
-    _load_kiwi.cache_clear()
+    monkeypatch.setattr(korean, "_load_kiwi", _load_kiwi.__wrapped__)
     tokenizer = load_tokenizer("kiwi")  # which words that are given do not need
     message = error_of(tokenizer.words, "배가 고파서", kind=InputError)
-    _load_kiwi.cache_clear()
     assert message == 'kiwipiepy is not installed; run: pip install "elmokit[korean]"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from helpers import read_vectors
 
 from elmokit.errors import FormatError, InputError
 from elmokit.vectors import parquet as vectors_parquet
-from elmokit.vectors.files import check_suffix, open_vectors, write_vectors
+from elmokit.vectors.files import open_vectors
 from elmokit.vectors.items import VectorSettings
 from elmokit.vectors.parquet import write_parquet
 
@@ -164,20 +163,3 @@ def test_columns_of_something_else_are_one_line(tmp_path: Path, columns: dict[st
 
     with pytest.raises(FormatError, match="is not a file of vectors"):
         read_vectors(path)
-
-
-def test_missing_library_is_one_line_that_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-
-    for call in (
-        lambda: check_suffix("out.parquet"),
-        lambda: write_vectors(tmp_path / "out.parquet", [item(1, 1, 2)]),
-        lambda: open_vectors(tmp_path / "out.parquet"),
-    ):
-        with pytest.raises(InputError, match=r"elmokit\[parquet\]"):
-            call()
-    write_vectors(tmp_path / "out.h5", [item(1, 1, 2)])

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from analysis.probes.small_texts import no_step
 
 from elmokit.analysis.probes import probes
 from elmokit.analysis.probes.probes import PENALTIES, UNKNOWN, train_classifier
-from elmokit.errors import InputError
 
 Labelled = tuple[np.ndarray, np.ndarray]
 
@@ -42,9 +39,3 @@ def test_of_equal_penalties_the_first_is_taken():
     train, (vectors, labels) = problem(300, 0), problem(100, 1)
     unknown = vectors, np.full_like(labels, UNKNOWN)
     assert train_classifier(train, unknown, unknown, no_step) == (PENALTIES[0], 0, 0)
-
-
-def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(InputError, match=r'pip install "elmokit\[analysis\]"'):
-        train_classifier(*[problem(20, 0)] * 3, no_step)

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import random
-import sys
 import warnings
 from itertools import permutations
 
 import pytest
 from closeness import EXACT
 
-from elmokit.errors import InputError
 from elmokit.tasks.coref.documents import Cluster, Span
 from elmokit.tasks.coref.scores import Shares, b_cubed, ceaf, mentions, muc, score_clusters
 
@@ -122,9 +120,3 @@ def test_all_measures_equal_those_of_an_independent_scorer(seed: int) -> None:
             recall, precision, f1 = getattr(scorch, theirs)(*sets)
         found = mine(key, response)
         assert [found.recall, found.precision, found.f1] == pytest.approx([recall, precision, f1])
-
-
-def test_without_scipy_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(InputError, match=r'scipy is not .* pip install "elmokit\[tasks\]"'):
-        ceaf(KEY, RESPONSE)
