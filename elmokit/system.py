@@ -139,10 +139,7 @@ SECONDS_TO_END = 2.0
 
 
 def prefetch(items: Iterator[Item], ahead: int = 2) -> Iterator[Item]:
-    """The same items, made in a thread of their own, a few of them ahead.
-
-    What fails there fails here. The thread ends when the items do, or when this is closed.
-    """
+    """The same items, made some ahead in a thread, which ends with them; its errors come here."""
     ready: Queue[Item | BaseException | None] = Queue(ahead)
     closed = Event()
 

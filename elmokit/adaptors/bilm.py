@@ -21,10 +21,7 @@ Ids = NDArray[np.int64]
 
 
 class Batcher:
-    """Spells sentences as ids of so many characters a word, its marks among them.
-
-    The vocabulary changes nothing: a word is spelt the same in it or not.
-    """
+    """Spells sentences as ids of so many characters a word; a vocabulary changes nothing."""
 
     def __init__(
         self, lm_vocab_file: Location | None = None, max_token_length: int = MAX_CHARACTERS

@@ -238,10 +238,7 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
         }
 
     def read_ahead(self, strings: Sequence[str], progress: Progress | None = None) -> None:
-        """Read texts now, those of like length together: faster than a batch of each kind.
-
-        What there is no room for will be read when it is needed.
-        """
+        """Read texts now, those of like length together, as far as there is room for them."""
         found = checked_texts(strings)
         self._reader.read_ahead(found, pooled=self._reads_pooled, progress=progress)
 
@@ -397,10 +394,7 @@ class ElmoTextModel:
 
 
 def load(path: str | Path, model: Spec = None) -> Any:
-    """Load a Keras model with an `ElmoLayer` in it from a `.keras` file.
-
-    `model` says where the model of ELMo is now, if it is no longer where it was.
-    """
+    """Load a `.keras` file with an `ElmoLayer`; `model` says where ELMo's is, if elsewhere."""
     token = _model_elsewhere.set(model)
     try:
         return keras.saving.load_model(path)

@@ -104,10 +104,7 @@ class Module(nn.Module):
 
     @property
     def signatures(self) -> dict[str, Callable[..., Any]]:
-        """What TF 2 calls: functions of texts, or of `tokens` and `sequence_len`, to all outputs.
-
-        The inputs may be named or not.
-        """
+        """TF 2's functions of texts, or of `tokens` and `sequence_len`, to all outputs."""
         return {name: partial(self._call, name) for name in ("default", "tokens")}
 
     def _call(self, signature: str, *inputs: Any, **named: Any) -> Any:
@@ -262,10 +259,7 @@ def cut_padding(inputs: object) -> tuple[list[list[str]], int]:
 
 
 def as_list(values: object, name: str) -> list[Any]:
-    """A list of what a list, a tuple, an array, a tensor or a column of a table holds.
-
-    Bytes, TensorFlow's strings, are texts in UTF-8.
-    """
+    """A list of what a list, an array, a tensor or a column holds; bytes are texts in UTF-8."""
     if hasattr(values, "numpy") and not isinstance(values, Tensor):
         values = values.numpy()
     if hasattr(values, "tolist"):

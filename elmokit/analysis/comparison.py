@@ -178,10 +178,7 @@ def heat_map(
     sentences: Sequence[str],
     static: StaticVectors | None = None,
 ) -> HeatMap:
-    """Compare every word of some raw sentences with every other.
-
-    With `static`, a map of these vectors comes first: it is 1 wherever a word is repeated.
-    """
+    """Compare all words of raw sentences; with `static`, a map of these vectors comes first."""
     split = [embedder.tokenize(sentence) for sentence in sentences]
     count = sum(map(len, split))
     if not count or not all(split):

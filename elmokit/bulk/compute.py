@@ -35,11 +35,7 @@ UNUSUAL = "unusual: "
 
 
 class Tally:
-    """Counts what is done of an input, and tells an observer.
-
-    It begins with what was counted before, and with the bytes of the input that were done then. The
-    hits of a cache of token vectors are told of, if one is given.
-    """
+    """Counts what is done of an input, on top of what was before; tells an observer, hits too."""
 
     def __init__(
         self,

@@ -62,10 +62,7 @@ GLUED = re.compile(r"(?<!\S)(?:\S*[^\W\d_][,!?](?=\s|$)|\S*[^\W\d_]{2}\.(?=\s*$)
 
 
 def warn_of_raw_text(rows: Iterable[tuple[int, Row]], name: str) -> Iterator[tuple[int, Row]]:
-    """The same rows; a warning says so if many of the first texts look raw.
-
-    Words in a list, and blank texts, tell nothing.
-    """
+    """The same rows; a warning says so if many of the first texts, blank ones apart, look raw."""
     texts, glued = 0, []
     for number, row in rows:
         if texts < TEXTS_LOOKED_AT and isinstance(row.value, str) and row.value.strip():

@@ -91,10 +91,7 @@ def cut(source: Input, finished: Finished, tokens: int, shard: int = 0) -> Itera
 def behind(
     source: Input, end: End | None, kind: str | None, shard: int
 ) -> Iterator[tuple[Record, End]]:
-    """The records of an input behind an end, each with the end it makes.
-
-    Raises for an id that is there and of another kind than the first.
-    """
+    """The records of an input behind an end, each with its own; ids must stay of one kind."""
     done = end.taken if end else 0
     place, taken = (end.place if end else None), 0
     for record in source.records(place):
@@ -250,10 +247,7 @@ class PartStore:
 
 
 def save_array(path: Path, shape: tuple[int, ...], pieces: Iterable[Array]) -> None:
-    """Write an array as `.npy`, of pieces that follow each other in memory's order.
-
-    Where the disk refuses, the error has the system's number, as it has not from `np.save`.
-    """
+    """Write pieces of an array, in memory's order, as `.npy`; errors have the system's number."""
     with open(path, "wb") as file:
         for number, piece in enumerate(pieces):
             if number == 0:

@@ -116,10 +116,7 @@ class EmbeddingJob:
         self.parts = PartStore(self.folder.folder.absolute(), pooled=settings.pool != "none")
 
     def begin(self, *, resume: bool, force: bool) -> Summary | None:
-        """Find what is finished, or begin again; to be called when the folder is claimed.
-
-        Gives what to tell where nothing is left to do; an output of another run is an error.
-        """
+        """Find what is finished in a claimed folder, or begin again; tell where all is done."""
         if resume and not force and os.path.exists(self.output):
             if made := self._made_before():
                 if self.folder.holds_work():  # of a forced run with other settings, maybe

@@ -168,10 +168,7 @@ def last_line(error: BaseException) -> str:
 
 
 def with_failure(messages: Iterable[Message]) -> Iterator[Message]:
-    """Messages, and the error that ended them: it is to be told where the user is.
-
-    An error that is defined elsewhere goes as the public kind it is of.
-    """
+    """Messages, and the error that ended them, as its public kind: it is told where the user is."""
     try:
         yield from messages
     except ElmoError as error:
@@ -229,10 +226,7 @@ def shards_of(source: Input, tokens: int, parts: PartStore) -> list[Shard]:
 
 
 class Worker:
-    """Computes parts and stores them: what Ray makes an actor of.
-
-    `model` is the embedder and its layers that are wanted, or where Ray has them.
-    """
+    """Computes and stores parts, as an actor of Ray, which may have the model."""
 
     def __init__(self, model: Any, settings: VectorSettings, parts: PartStore, device: str) -> None:
         if not isinstance(model, tuple):
@@ -252,10 +246,7 @@ class Worker:
         return {"message": json.dumps(message)}
 
     def store(self, part: Part) -> Message:
-        """Compute and store a part; give its record.
-
-        A part that is there was stored by a machine that was lost before it could tell.
-        """
+        """Compute and store a part, unless a machine did that was lost since; give its record."""
         if not self.parts.folder.is_dir():  # it is not made here, where nobody would look for it
             raise InputError(f"{self.parts.folder}: {not_here('output')}")
         name = name_of_part(part.shard, part.number)
@@ -268,10 +259,7 @@ class Worker:
 def compute_missing(
     ray: Any, job: EmbeddingJob, tally: Tally, bars: bool, done: Sequence[Message]
 ) -> None:
-    """Have the workers compute every part that is not there; raise what failed there.
-
-    `done` are the records of those that are.
-    """
+    """Have the workers compute every part that is not `done`; raise what failed there."""
     shards = shards_of(job.source, tokens_per_part(job.computer), job.parts)
     files: dict[str, str] = {}  # one for each kind of ids
     for record in done:

@@ -384,10 +384,7 @@ def warn_of_size(config: ModelConfig, path: PathLike) -> None:
 
 
 def guess_config(weights: PathLike) -> ModelConfig:
-    """The config of a model without options, from the shapes of its weights.
-
-    What shapes do not tell is as in all published models, with a warning.
-    """
+    """The config that the shapes of weights tell, the rest as in all published models; it warns."""
     with open_weights(weights) as file, naming(weights):
         if not (isinstance(file, TensorBundle) and file.is_module):
             raise FormatError(f"{weights}: its options.json is missing; name it: OPTIONS WEIGHTS")
@@ -438,10 +435,7 @@ def contents_of(path: PathLike) -> str:
 
 
 def write_weights(state_dict: Mapping[str, Tensor], config: ModelConfig, path: PathLike) -> None:
-    """Write a state_dict as weights.hdf5; reading it gives the same numbers, bit by bit.
-
-    Row 0 of the characters or words, which stands for padding, has no place in the file.
-    """
+    """Write a state_dict as weights.hdf5, exact to the bit, without the row 0 of padding."""
     wrong = state_dict_misfit(state_dict, config)
     if wrong:
         raise InputError(f"{path}: not written; the weights do not fit the config: {wrong}")

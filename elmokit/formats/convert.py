@@ -42,23 +42,10 @@ def convert_model(
     force: bool = False,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Write the model at `source` (a folder, or options and weights) in another format.
+    """Write the model at `source`, what `read_model` takes, in another format; give the files.
 
-    Args:
-        source: What `read_model` takes.
-        destination: A folder, or an HDF5 file for a cached vocabulary.
-        target: "native", "allennlp", "cached-vocabulary" or "onnx"; None for the other one of the
-            first two.
-        vocabulary: The words that belong to the model, or those to cache.
-        embedding: A second file with the vectors of a word-input model.
-        tokenizer: The tokenizer to record in a native folder, or beside an ONNX graph.
-        half: Store native weights as float16.
-        int8: Store the weights of an ONNX graph's products in 8 bits.
-        force: Replace what is there.
-        progress: Told how far a download is.
-
-    Returns:
-        The files written.
+    Without a `target` it is the other one of "native" and "allennlp". `vocabulary` has the words of
+    the model, or those to cache; `tokenizer` is what a native folder, or an ONNX graph, records.
     """
     check_choice("target", target, (None, *TARGETS))
     folder = Path(destination)

@@ -87,10 +87,7 @@ def read_model(folder: Path, *, softmax: bool = True) -> SavedModel:
 
 
 def read_settings(folder: Path) -> tuple[Options, Path]:
-    """The settings that config.json names, and their file, which may be built in there.
-
-    No path leads out of the folder: it is often one of the authors' machine.
-    """
+    """config.json's settings, and their file, inside the folder; two are built in here."""
     with naming(folder / CONFIG):
         name = value_of(read_object(folder / CONFIG), "config_path", str).replace("\\", "/")
     last = name.rpartition("/")[2]

@@ -203,10 +203,7 @@ def files_of(folder: Path) -> ModelFiles:
 
 
 def find_in(files: ModelFiles, softmax: bool, checkpoint: str | None = None) -> FoundModel:
-    """The model that a folder or an archive holds; of an archive, what is needed is unpacked.
-
-    A checkpoint that is named is the one to take, whatever else is there.
-    """
+    """The model in a folder or an archive, which is unpacked; a checkpoint, if one is named."""
     named, is_efml = checkpoint is not None, efml.is_efml(files.names)
     is_native = native.CONFIG in files.names and bool(
         {native.WEIGHTS, native.OLD_WEIGHTS} & set(files.names)

@@ -239,10 +239,7 @@ def write_model(
 
 
 def model_card(saved: SavedModel, example: Sequence[str] = ("The", "river", "bank")) -> str:
-    """A short README: what the model is, and how to load it.
-
-    `example` is a sentence of its language.
-    """
+    """A short README: what the model is; how to load it, with a sentence of its language."""
     rows = (
         f"| {name} | {f'{value:,}' if type(value) is int else value} |"
         for name, value in describe(saved).items()

@@ -136,10 +136,7 @@ def near(name: str, names: list[str]) -> str:
 
 
 def download(name: str, progress: Progress | None = None) -> tuple[Path, Path]:
-    """Options and weights of a published model, fetched once.
-
-    `progress` follows the weights, nearly all of the bytes.
-    """
+    """Options and weights of a published model, fetched once; `progress` follows the weights."""
     model = find_published(name)
     weights = model.urls("weights.hdf5")
     try:

@@ -59,10 +59,7 @@ class Entry(NamedTuple):
 
 
 class TensorBundle:
-    """The weights of a biLM in a checkpoint, under the names that AllenNLP's files have.
-
-    It may be of a TF-Hub module (`is_module`), which has no options file.
-    """
+    """The weights of a biLM, or of a TF-Hub module, in a checkpoint, by AllenNLP's names."""
 
     def __init__(self, path: str | Path) -> None:
         self.place = prefix_of(path)

@@ -367,10 +367,7 @@ class LanguageModel:
     def _score_windows(
         self, batches: Iterable[list[Sentence]], carry: bool
     ) -> Iterator[SentenceScore]:
-        """Score sentences that start where the one before has ended, or each from zeros.
-
-        Those that carry are one stream; of others, similar lengths are read together.
-        """
+        """Score sentences: one stream that carries its state, or each from zeros, by length."""
         before: LSTMState | None = None  # of the forward direction
         behind: LSTMState | None = None
         for window in batches:

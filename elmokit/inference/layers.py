@@ -162,10 +162,7 @@ class LayerChoice:
 
 
 class CollectedVectors:
-    """Collects the vectors of every word: an array (…, words, size) for each sentence.
-
-    The lengths of sentences are without markers.
-    """
+    """Collects an array (…, words, size) for each sentence; its length is without markers."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.lengths = lengths

@@ -220,10 +220,7 @@ def claim(lock: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def _temporary_sibling(target: Path) -> Path:
-    """A free, hidden name beside `target`, where a rename needs no copy.
-
-    It ends as the target does, since some writers (NumPy's) go by the suffix.
-    """
+    """A free, hidden name beside `target`, ending alike: some writers go by the suffix."""
     with disk_errors(target, "written"):
         target.parent.mkdir(parents=True, exist_ok=True)
     return hidden_name(target)

@@ -94,10 +94,7 @@ class Checkpoints:
         return self._newest_complete(marked=True)
 
     def save(self, checkpoint: Checkpoint, best: bool = False) -> None:
-        """Write a checkpoint, then remove those that are neither the best nor among the last.
-
-        The `best` so far is stored until there is a better one.
-        """
+        """Write a checkpoint, then remove those that are neither the best nor among the last."""
         values = as_json(checkpoint.values)
         record = {"format": FORMAT, "version": VERSION, "step": checkpoint.step, "values": values}
         remove_leftovers(self.folder)
@@ -145,10 +142,7 @@ class Checkpoints:
         return None
 
     def _rotate(self, saved: Path) -> None:
-        """Remove what need not be stored once `saved` is there, the oldest first.
-
-        Whatever lies ahead was damaged: this run has gone back behind it and will make it again.
-        """
+        """Remove what need not be stored beside `saved`, and damaged ones of later steps."""
         paths = self._paths()
         before = [path for path in paths if _step_of(path) < _step_of(saved)]
         marked = [path for path in (*before, saved) if (path / BEST).exists()]

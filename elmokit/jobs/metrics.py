@@ -28,10 +28,7 @@ TENSORBOARD = "tensorboard"
 
 
 class MetricsLog:
-    """The measurements of one run, appended to `metrics.jsonl` in its folder.
-
-    The folder is made when the first line is written, and one for TensorBoard in it, if wanted.
-    """
+    """The measurements of one run: `metrics.jsonl` in its folder, and TensorBoard's if wanted."""
 
     def __init__(self, folder: str | Path, tensorboard: bool = False) -> None:
         self.path = Path(folder) / METRICS
@@ -51,10 +48,7 @@ class MetricsLog:
             self._writer = None
 
     def write(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Append one line, which is in the file when this returns.
-
-        Its kind is "train" or "validation". NaN and infinity are written as null.
-        """
+        """Append one line, which is in the file when this returns; NaN and infinity are null."""
         numbers = {name: _plain(value) for name, value in values.items()}
         line = json.dumps({"step": step, "kind": kind} | numbers, allow_nan=False) + "\n"
         with disk_errors(self.path, "written"):
@@ -66,10 +60,7 @@ class MetricsLog:
                 self._write_events(step, kind, numbers)
 
     def resume(self, step: int) -> None:
-        """Forget what was measured after `step`, since it will be measured again.
-
-        Every run begins with this: a line that a killed process wrote half goes too.
-        """
+        """Forget what was measured after `step`, and half a line; every run begins with this."""
         self._first_step = step + 1
         if not self.path.exists():
             return

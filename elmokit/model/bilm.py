@@ -141,10 +141,7 @@ class BiLM(nn.Module):
         return marked, positions < (lengths + 2)[:, None]
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Token vectors (batch, words, token_size) of ids, zero on padding, markers read as words.
-
-        A character encoder, much the dearer, runs once per distinct word.
-        """
+        """Token vectors (batch, words, token_size) of ids, zero on padding; each word once."""
         words = ids[mask]
         if not isinstance(self.encoder, WordEncoder):
             distinct, occurrences = distinct_rows(words)

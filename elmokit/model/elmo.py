@@ -91,10 +91,7 @@ class Elmo(nn.Module):
         return ElmoOutput(*self.mix(layers), state.detach())
 
     def mix(self, layers: Layers) -> tuple[list[Tensor], Tensor]:
-        """Mix layers, markers included, into each representation and the mask that goes with them.
-
-        Markers are removed last: the layer norm counts them.
-        """
+        """Mix layers into each representation and mask; layer norm counts the markers."""
         mixed: Sequence[Tensor] = [mix(layers.vectors, layers.mask) for mix in self.mixes]
         mask = layers.mask
         if self.keep_boundaries:

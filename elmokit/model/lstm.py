@@ -86,10 +86,7 @@ class InferenceProducts(NamedTuple):
 
 
 class LSTMLayer(nn.Module):
-    """One projected LSTM layer that reads a packed batch.
-
-    The four gates stand in the order i, f, o, j: the three sigmoids are one block.
-    """
+    """One projected LSTM layer over a packed batch; gates are i, f, o, j: sigmoids in one block."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -51,10 +51,7 @@ def is_exact(weight: Tensor, precision: Precision) -> bool:
 
 
 class LockStep:
-    """The stacks of both directions, laid out to read one sentence.
-
-    Their weights, of some version, are copied in another order.
-    """
+    """The stacks of both directions, copies of their weights laid out to read one sentence."""
 
     def __init__(self, stacks: Sequence[LSTMStack], version: object) -> None:
         self.version = version

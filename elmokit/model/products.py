@@ -40,10 +40,7 @@ TILES = 1 << (32 + 24)  # a bit of edx
 
 @cache
 def leave_out_undescribed_tiles() -> bool:
-    """Have oneDNN do without tiles where their sizes are hidden; whether that is so.
-
-    A choice of the user's stays.
-    """
+    """Have oneDNN do without tiles of hidden sizes, unless the user chose; whether that is so."""
     if not are_undescribed():
         return False
     os.environ.setdefault(INSTRUCTIONS, WITHOUT_TILES)
@@ -223,10 +220,7 @@ class PackedProduct(Product):
 
 
 class CPUProduct(Product):
-    """float32 on a CPU: some rows at a time, by what is fastest for so many.
-
-    The layouts other than the weight's own are made when first needed.
-    """
+    """float32 on a CPU, by what is fastest for so many rows; other layouts are made when needed."""
 
     promise = 1e-5
     rows_at_once = 256  # of more, the product leaves the cache before it is added

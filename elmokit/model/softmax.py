@@ -210,10 +210,7 @@ def sampled_loss(
     candidates: Candidates,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Sum over tokens of -log p(target) among the target and the candidates, ().
-
-    The product with the candidates is in `dtype`.
-    """
+    """Sum over tokens of -log p(target) among target and candidates, (); products in `dtype`."""
     words = len(softmax.bias)
     ids = torch.from_numpy(candidates.ids).to(targets.device)
     target_logits = (outputs * functional.embedding(targets, softmax.weight)).sum(1)

@@ -28,11 +28,7 @@ def version_of(weights: Iterable[Tensor]) -> tuple[object, ...]:
 
 
 def track_writes(module: nn.Module) -> None:
-    """Put ordinary copies in the place of weights that were made in inference mode.
-
-    Torch does not count the writes to those, so whatever is made of them has to be made again for
-    every batch.
-    """
+    """Put ordinary copies in the place of weights whose writes torch does not count."""
     with torch.inference_mode(False):
         for part in module.modules():
             for name, weight in list(part.named_parameters(recurse=False)):

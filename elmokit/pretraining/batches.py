@@ -106,10 +106,7 @@ class WordReader:
         return np.concatenate([self.markers, self.target_ids[words]]).astype(np.int64) + 1
 
     def side(self, rows: Rows, inputs: NDArray[np.int64], marker: int) -> Side:
-        """One direction, packed: rows of Batch.words, and what they are to predict.
-
-        A target that is a border is this direction's closing marker.
-        """
+        """One direction, packed: rows of Batch.words, and targets; borders are closing markers."""
         carried = None
         if rows.carried is not None:
             carried = torch.from_numpy(rows.carried.T[rows.is_read])

@@ -210,10 +210,7 @@ def recipes() -> dict[str, Path]:
 
 
 def read_run(path: str | Path, settings: Mapping[str, Any] | None = None) -> PretrainConfig:
-    """Read a run's TOML file, or a recipe by its name.
-
-    `settings`, by dotted name, take the place of what it says.
-    """
+    """Read a run's TOML file, or a recipe; `settings`, by dotted name, replace its own."""
     file = Path(path) if Path(path).is_file() else recipes().get(str(path), Path(path))
     try:
         values = tomllib.loads(read_text(file, LONGEST_RUN))

@@ -150,10 +150,7 @@ SETTLED_SECONDS = 2.0
 
 
 def sha256_of_files(files: Sequence[Path], memory: Path, progress: Progress) -> list[str]:
-    """The SHA-256 of each file's contents, remembered in the JSON file `memory`.
-
-    A file with the size and the date that it had before is taken to hold what it held.
-    """
+    """SHA-256 of files, from the JSON file `memory` where size and date are the same."""
     remembered = _remembered(memory)
     fresh: dict[str, list[Any]] = {}
     hashes = []

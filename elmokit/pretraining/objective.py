@@ -228,10 +228,7 @@ def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
 
 
 class AveragedWeights:
-    """An average of a model's weights over the last steps: often better than the last ones.
-
-    It starts as the plain mean of the weights so far, and forgets at `rate` once that is slower.
-    """
+    """An average of a model's weights: their plain mean, until forgetting at `rate` is slower."""
 
     def __init__(self, model: nn.Module, rate: float) -> None:
         self.rate = rate

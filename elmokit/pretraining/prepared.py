@@ -206,10 +206,7 @@ class PreparedCorpus:
         return np.lib.stride_tricks.sliding_window_view(self._borders(), 2)
 
     def short_sentence(self) -> list[str]:
-        """The first sentence of 3 to 8 words, as an example; where there is none, the first words.
-
-        It is looked for near the beginning only.
-        """
+        """An early sentence of 3 to 8 words, as an example; if there is none, the first words."""
         tokens = self.tokens[:WORDS_AT_ONCE]
         borders = np.flatnonzero(tokens == BORDER)
         short = (np.diff(borders) >= 4) & (np.diff(borders) <= 9)

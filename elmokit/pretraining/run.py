@@ -142,18 +142,11 @@ def pretrain(
     processes: int | None = None,
     observer: Observer | None = None,
 ) -> Result | None:
-    """Train a bidirectional language model, and write it as a model folder.
+    """Train a bidirectional language model, and write it as a model folder in `config.output`.
 
-    Under `torchrun` all processes take part; only the leading one gives a result.
-
-    Args:
-        config: The run; `config.output` is its folder.
-        resume: From the newest checkpoint there.
-        force: Replace a run that the folder holds.
-        initial: A model to start from, with its vocabulary; None for random weights.
-        device: Where to compute; under `torchrun`, each process's own device if None.
-        processes: How many prepare the text; None for as many as there are CPUs.
-        observer: Told how far it is.
+    Under `torchrun` all processes take part, each on its own device unless one is given; only the
+    leading one gives a result. `initial` is a model to start from, with its vocabulary; without one
+    weights are random. `processes` prepare the text, one per CPU if None.
     """
     if config.output is None:
         raise InputError("the run has no folder; name one: output in the TOML file, or --output")
@@ -349,10 +342,7 @@ def identity_of(
 
 
 def finish(trainer: Trainer, vocabulary: Vocabulary, example: Sequence[str]) -> Result:
-    """Write the best model, or the last one where there is no held-out text.
-
-    `example` is a sentence for its card.
-    """
+    """Write the best model, or else the last, with an `example` sentence on its card."""
     progress, folder, perplexity = trainer.progress, trainer.folder, None
     checkpoint = best_or_newest(trainer.checkpoints)
     weights = named(checkpoint, MODEL if trainer.average is None else AVERAGE)

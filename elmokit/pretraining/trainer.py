@@ -205,10 +205,7 @@ MOST_STEPS_UNSAVED = 1000
 
 
 class Trainer:
-    """Trains one model, in place and on the group's device, on one process's rows.
-
-    A checkpoint records the `identity` too, and a resumed run must agree with it.
-    """
+    """Trains one model, in place, on one process's rows; checkpoints have the run's identity."""
 
     def __init__(
         self,

@@ -126,10 +126,7 @@ class Gatherer:
         self._worker.shutdown(wait=True)
 
     async def compute(self, kind: Computation, items: Sequence[Any], values: int = 0) -> list[Any]:
-        """A result for each item, some time later, `values` numbers in all.
-
-        Being cancelled frees its place.
-        """
+        """A result for each item, some time later, `values` numbers in all; it can be cancelled."""
         if not items:
             return []
         job = Job(kind, items, values)

@@ -150,23 +150,11 @@ INTERRUPTED = 130
 
 
 class ModelServer(uvicorn.Server):
-    """A server of a model; `run` serves until SIGTERM or SIGINT.
+    """A server of a model at `url`; `run` serves until SIGTERM or SIGINT.
 
-    It finishes its requests after a signal; a second Ctrl-C ends it at once.
-
-    Args:
-        load: Gives the model, while the service already tells that it is up.
-        host: The address to listen on.
-        port: The port; 0 for any that is free.
-        limits: What requests may cost.
-        keys: The keys that open the service; None where everybody may ask.
-        allowed_hosts: Host names, beside those of this machine, that it responds to.
-        root_path: What a proxy in front has before every path, such as /elmo.
-        on_ready: Called with the server when the model is loaded.
-        on_stopping: Called with the number of requests it waits for; 0 for the model to be loaded.
-
-    Attributes:
-        url: Where to open it in a browser.
+    It finishes its requests after a signal; a second Ctrl-C ends it at once. While `load` gets the
+    model, it tells already that it is up. Port 0 is any that is free. `on_stopping` is called with
+    the number of requests it waits for, 0 for the model to be loaded. The rest is as of `Guard`.
     """
 
     def __init__(

@@ -257,11 +257,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[None]]:
-        """Load the model, then compute; give the task that loads it.
-
-        Until it is loaded, requests are HTTP error 503. It ends after the batch that is being
-        computed.
-        """
+        """Load the model, in the task that is given, then compute; end after a batch."""
         loading = asyncio.create_task(self._load_model())
         try:
             yield loading

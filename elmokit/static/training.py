@@ -86,10 +86,7 @@ def train_vectors(
     tokenizer: str = "default",
     observer: Observer | None = None,
 ) -> Trained:
-    """Train static vectors on sentences of words, which `tokenizer` has split.
-
-    They are read several times: once for the vocabulary, and once in each epoch.
-    """
+    """Train static vectors on sentences that `tokenizer` has split; they are read several times."""
     kind = "FastText" if settings.method == "fasttext" else "Word2Vec"
     model = getattr(import_gensim(), kind)(**settings.for_gensim())
     words = _train(model, _Reread(sentences), settings, observer or Observer())

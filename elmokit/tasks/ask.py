@@ -356,10 +356,7 @@ def about_words(
 def about_verbs(
     items: Iterable[PredictionItem], tagger: TrainedTask, tokenizer: Tokenizer
 ) -> Iterator[PredictionItem]:
-    """Items whose predicates are what a tagger takes for verbs, unless they have their own.
-
-    The tokenizer is that of the task which is asked: numbers of words are by its own.
-    """
+    """Items whose predicates are what a tagger takes for verbs, unless they have their own."""
     check_knows_verbs(tagger)
     of_items = ((item, _sentences(item.asked, tokenizer)) for item in items)
     split, asked, named = tee(of_items, 3)

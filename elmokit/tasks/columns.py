@@ -179,10 +179,7 @@ def _brackets(tags: Sequence[str]) -> list[str]:
 
 
 def _chains(prediction: CorefPrediction) -> Iterator[str]:
-    """The last column of CoNLL-2012; of a chain that ends where it begins again the end is first.
-
-    A mention of one word is between them.
-    """
+    """The last column of CoNLL-2012: ends of mentions, mentions of one word, then beginnings."""
     cells: list[list[tuple[int, str]]] = [[] for _ in prediction.words]
     for chain, cluster in enumerate(prediction.clusters):
         for mention in cluster:

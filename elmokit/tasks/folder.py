@@ -37,13 +37,7 @@ def is_task(folder: Path) -> bool:
 
 
 class TaskFolder:
-    """The folder of a trained task: config.json, read once, and the files that belong to it.
-
-    Attributes:
-        config: The settings of the task.
-        bilm: What config.json says of the biLM; None for a task without.
-        sha256: Of each file that belongs to it.
-    """
+    """The folder of a trained task: config.json, read once, and the files that belong to it."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

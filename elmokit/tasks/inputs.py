@@ -93,10 +93,7 @@ class StaticLookup(nn.Module):
         trainable: bool = False,
         progress: Progress | None = None,
     ) -> Self:
-        """Read the vectors of some words, and of no others, from a file that `elmo static` reads.
-
-        `progress` is called with the bytes that are read so far, and with all of the file's.
-        """
+        """Read the vectors of some words, and no others, from a file that `elmo static` reads."""
         wanted = {form for word in words for form in forms_of(word, lowercase)}
         found = read_word_vectors(path, wanted, progress)
         if not found.words:
@@ -275,10 +272,7 @@ def join_output(contexts: Tensor, words: BatchVectors) -> Tensor:
 
 
 class TrainedLayers(nn.Module):
-    """Layers of a biLM that learns with the task; each distinct word is encoded once.
-
-    The biLM is the embedder's own. Its softmax predicts nothing here, and stays as it is.
-    """
+    """Layers of the embedder's own biLM, which learns with the task, its softmax apart."""
 
     def __init__(self, embedder: Embedder, numbers: tuple[int, ...]) -> None:
         super().__init__()
@@ -412,10 +406,7 @@ def new_mix(config: InputConfig, layers: int) -> Mix:
 
 
 def distinct_words(sentences: Sequence[Sentence]) -> tuple[list[str], Tensor]:
-    """The words of some sentences, each once, and which of them stands where (sentences, words).
-
-    On padding stands their number.
-    """
+    """The distinct words, and which stands where (sentences, words); on padding, their number."""
     rows: dict[str, int] = {}
     numbers = [[rows.setdefault(word, len(rows)) for word in words] for words in sentences]
     longest = max(map(len, numbers))

@@ -223,10 +223,7 @@ class Tagger(nn.Module):
         return self.emission(join_output(contexts, words))
 
     def loss(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """-log p of tags (sentences, words): mean per sentence of a CRF, per word of a softmax.
-
-        Whatever stands on padding does not count.
-        """
+        """-log p of tags (sentences, words), not padding: mean per sentence of a CRF, or word."""
         if self.crf is not None:
             return -self.crf.log_likelihood(emissions, tags, mask).mean()
         return functional.cross_entropy(emissions[mask], tags[mask])

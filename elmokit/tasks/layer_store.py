@@ -121,10 +121,7 @@ class LayerStore:
         return Layers(vectors, mask)
 
     def add(self, sentences: Sequence[Sentence], progress: Progress | None = None) -> None:
-        """Compute and store the layers of sentences that are not there yet.
-
-        `progress` is called with the words that are computed so far, and with all that are to be.
-        """
+        """Compute and store the layers of sentences that are not there yet; tell of their words."""
         sentences = check_sentences(sentences)
         if not self._missing(sentences):
             return

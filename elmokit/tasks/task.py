@@ -156,10 +156,7 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
 
     @classmethod
     def group_of(cls, example: AnExample) -> Hashable:
-        """What examples share that are held out together or not at all, such as their words.
-
-        A text that comes again would give its label away.
-        """
+        """What examples share that are held out together: a text would give its label away."""
         return example.sentences
 
     def prepare(self, examples: Sequence[AnExample]) -> list[AnExample]:

@@ -452,8 +452,5 @@ class TrainedTask:
 
 
 def _part(advance: Progress, before: int, words: int, done: int, total: int | None) -> None:
-    """Tell of some items, which have so many words, that a part of them is done.
-
-    Words of a text that several ask about may be read once: it is their share that counts.
-    """
+    """Tell that a part of some items is done, by their words' share: a text may be read once."""
     advance(before + round(words * done / total if total else words), None)

@@ -122,10 +122,7 @@ def answers(
     answer: Callable[[TaskModel[Any], Sequence[Any]], list[Any]],
     progress: Progress | None = None,
 ) -> list[Any]:
-    """The answer to each example, in their order; the model is in evaluation mode for it.
-
-    `progress` is told how many words of the examples are read: 0 when it begins.
-    """
+    """The answer to each example, in order, in evaluation mode; `progress` is told words read."""
     was_training = model.training
     model.eval()
     found: dict[int, Any] = {}

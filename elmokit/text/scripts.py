@@ -25,10 +25,7 @@ KINDS_OF_LETTER = ("LETTER", "SYLLABLE", "SMALL", "CAPITAL", "UNIFIED", "CHARACT
 
 
 class SeenScripts:
-    """Warns once of each script that text has and the vocabulary of a model has not.
-
-    The file of its words is read when the first text has other letters than ASCII's.
-    """
+    """Warns once of each script that text has and a model's words, read only then, have not."""
 
     def __init__(self, folder: Path, vocabulary: Path) -> None:
         self._source = folder, vocabulary

@@ -216,10 +216,7 @@ def _fields_of(line: bytes, path: str | Path, number: int) -> list[str]:
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
-    """Write one word per line, in UTF-8, with its count where the vocabulary has counts.
-
-    The file appears complete or not at all.
-    """
+    """Write one word per line, with its count where there are counts; complete or not at all."""
     if vocabulary.counts is None:
         lines = [f"{word}\n" for word in vocabulary.words]
     else:

@@ -38,10 +38,7 @@ VERSION = 1
 
 
 class FolderVectors(VectorFile):
-    """Reads Parquet files of a folder, as the engine ray once wrote it, as one sequence.
-
-    Each open file has some groups of its rows in memory.
-    """
+    """Reads Parquet files of a folder, as the engine ray once wrote it, as one sequence."""
 
     def __init__(self, path: PathLike, open_files: int = 4) -> None:
         folder = Path(path)

@@ -231,10 +231,7 @@ class SentenceKeys:
 
 
 class Hdf5Vectors(VectorFile):
-    """Reads the layout of `allennlp elmo`, whatever its keys are.
-
-    Where they are sentences, the order is that of the sentences.
-    """
+    """Reads the layout of `allennlp elmo`, in the order of its keys, numbers or sentences."""
 
     def __init__(self, path: PathLike) -> None:
         super().__init__(path)

@@ -196,10 +196,7 @@ class Build:
             self.totals.update(kept=len(kept), occurrences=len(occurrences.words))
 
     def occurrences_of(self, sentences: Sequence[Sequence[str]]) -> Occurrences:
-        """The words that are kept, with the directions of their vectors in float16.
-
-        Only directions are compared; at length 1 none is beyond float16's range.
-        """
+        """The words that are kept, their vectors at length 1, which float16 has room for."""
         places = [
             [position for position, word in enumerate(words) if self.settings.keeps(word)]
             for words in sentences
@@ -267,17 +264,8 @@ def build_index(
 ) -> BuildSummary:
     """Store every occurrence of every word of an input in an index, with its vectors.
 
-    Args:
-        embedder: The model.
-        source: Files, globs and folders; or what `open_input` makes of them.
-        output: The folder. It appears when it is complete; until then, what is done is beside it.
-        settings: What is stored.
-        model: What to call the model.
-        resume: Resume a run of the same input, model and settings that was cut short.
-        force: Replace an index, or what is left of another run.
-        observer: Told how far the work is.
-        choices: Single settings by their names: how files are read (fields of `TextSettings`), and
-            what is stored.
+    Arguments are as of `embed_files`; `settings` say what is stored, `choices` are fields of theirs
+    and of `TextSettings`, and `model` is what to call the model.
     """
     source = input_of(source, embedder.tokenizer, choices)
     settings = replace(settings or IndexSettings(), **choices)
@@ -310,10 +298,7 @@ def build_index(
 def finished_before(
     folder: RunFolder, output: str | Path, description: IndexDescription, *, streamed: bool
 ) -> BuildSummary | None:
-    """What is to be told of an index that this run has finished before.
-
-    None where there is something left to do; an index of another run is an error.
-    """
+    """What to tell of an index that this run finished before; one of another run is an error."""
     assert folder.output is not None
     if not is_index(folder.output) or (folder.folder / TABLES).exists():
         return None

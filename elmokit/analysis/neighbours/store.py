@@ -347,10 +347,7 @@ class OccurrenceStore:
     def places(
         self, form: str, layer: str, most: int
     ) -> tuple[list[Occurrence], NDArray[np.float32], int]:
-        """The occurrences of a form, their vectors (occurrences, size), and how many there are.
-
-        Of more than `most` so many are taken, evenly.
-        """
+        """At most `most` occurrences of a form, taken evenly, their vectors; how many there are."""
         with table_errors(self.location):
             found = (
                 self._occurrences.search()

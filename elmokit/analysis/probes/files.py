@@ -222,10 +222,7 @@ KINDS = {"NOUN": "1", "VERB": "2", "ADJ": "3", "ADV": "4"}
 
 
 def find_sense_tests(folder: str | Path) -> dict[str, tuple[Path, Path]]:
-    """The two files of each test set in a folder: the usual five first, in their order.
-
-    `ALL` is passed over where the five that it is made of are there.
-    """
+    """The two files of each test set in a folder, the usual five first; no `ALL` beside those."""
     inside = glob.escape(str(folder))
     found = {path.name.partition(DATA)[0]: path for path in find_files([f"{inside}/*{DATA}*"])}
     if found.keys() >= {*FIVE}:

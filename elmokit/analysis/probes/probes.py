@@ -68,10 +68,7 @@ def train_classifier(
     test: tuple[AnyVectors, Labels],
     step: Step,
 ) -> ClassifierScores:
-    """Train on vectors (words, size) and labels (words,); keep what is most accurate on `dev`.
-
-    Layers differ in scale: made alike, the same penalties are fair to each.
-    """
+    """Train on vectors (words, size), scaled alike, and labels; the best on `dev` is kept."""
     linear_model, preprocessing, exceptions = (
         import_extra(f"sklearn.{name}", "analysis", "scikit-learn")
         for name in ("linear_model", "preprocessing", "exceptions")

@@ -182,10 +182,7 @@ def layer_names(sources: Sequence[Source]) -> tuple[str, ...]:
 def occurrence_vectors(
     source: Source, sentences: Sequence[SenseSentence], step: Step
 ) -> Iterator[tuple[SenseOccurrence, Vectors]]:
-    """Each occurrence with its vectors (layers, size), in constant memory.
-
-    A unit of several words has the mean of theirs.
-    """
+    """Each occurrence with its vectors (layers, size), the mean where it has several words."""
     stream = source.embed_stream((sentence.words for sentence in sentences), "all")
     for sentence, layers in zip(sentences, stream, strict=True):
         for occurrence in sentence.occurrences:

@@ -70,10 +70,7 @@ def read_sense_data(
     senses: str | Path,
     sentences: int | None = None,
 ) -> SenseData:
-    """Read files of SemCor, a folder of test sets, and WordNet's `index.sense`.
-
-    Of each file of SemCor no more than so many sentences are kept.
-    """
+    """Read SemCor, so many sentences of each file, a folder of test sets, and `index.sense`."""
     files = find_sense_tests(tests)
     index = read_sense_index(senses)
     read = {name: read_sense_test(*both) for name, both in files.items()}
@@ -88,11 +85,7 @@ def occurrences_of(sentences: Iterable[SenseSentence]) -> list[SenseOccurrence]:
 def probe_word_senses(
     sources: Sequence[Source], data: SenseData, observer: Observer | None = None
 ) -> ProbeReport:
-    """F1 of each layer of each source on each test set, and on all of them.
-
-    Of the vectors only the sum of each sense's is kept, and sentences without a lemma that is asked
-    are not read.
-    """
+    """F1 of each layer of each source on each test set, and on all; only sums are in memory."""
     test = list(chain(*data.tests.values()))
     asked = occurrences_of(test)
     train = with_lemmas(data.train, {one.lemma for one in asked})

@@ -39,10 +39,7 @@ class Scorer(nn.Module):
 
 
 class MentionScorer(nn.Module):
-    """How much each span looks like a mention: both ends, the attended head, and the width.
-
-    The ends are contexts of words; the head is a sum of word vectors.
-    """
+    """How much each span looks like a mention: contexts of both ends, attended head, width."""
 
     def __init__(
         self, context_size: int, head_size: int, config: CorefConfig, dropout: float

@@ -291,10 +291,7 @@ def joined_parts(parts: Sequence[Document], clusters: Sequence[Clusters]) -> Clu
 def read_words(
     model: TaskModel[CorefNetwork], documents: Sequence[Document]
 ) -> Iterator[ReadWords]:
-    """What the network knows of the words of each document, in their order.
-
-    Sentences of similar length are read together, whichever document they are of.
-    """
+    """What the network knows of the words of each document; sentences are read by length."""
     sentences = [words for document in documents for words in document.sentences]
     lengths = [len(words) for words in sentences]
     by_sentence: dict[int, tuple[Tensor, ...]] = {}

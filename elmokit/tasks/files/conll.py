@@ -41,10 +41,7 @@ CONLLU_WORDS = str(FORM + 1)
 
 
 def read_columns(path: str | Path, settings: TextSettings) -> list[TaggedSentence]:
-    """The sentences of a file; words are in the first column, tags in the last, or as settings say.
-
-    Columns have numbers: from 1, or from -1 for the last one.
-    """
+    """The sentences of a file, words first and tags last on a line, or where settings say."""
     lines = _without_document_starts(_lines(path, settings))
     sentences = [_rows(some) for some in paragraphs(lines)]
     if not sentences:

@@ -31,10 +31,7 @@ class LabelledPhrase(NamedTuple):
 
 
 def read_trees(path: str | Path, settings: TextSettings) -> list[TextExample]:
-    """The sentences of a file, or all of their phrases, a sentence before its parts.
-
-    A phrase that comes once more with the same label is left out.
-    """
+    """The sentences of a file, or all phrases, before their parts; none twice with one label."""
     examples: list[TextExample] = []
     blank: Line | None = None
     for line in read_lines(path, settings.encoding, settings.errors):

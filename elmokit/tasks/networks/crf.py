@@ -75,10 +75,7 @@ class LinearChainCRF(nn.Module):
         self.register_buffer("allowed", allowed, persistent=False)
 
     def log_likelihood(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """The log p of tags (sentences, words), given emissions (sentences, words, tags).
-
-        One for each sentence, (sentences,), which has words.
-        """
+        """The log p (sentences,) of tags (sentences, words), given emissions."""
         emissions = in_small_numbers(emissions)
         log_partition: Tensor = LogPartition.apply(emissions, *self.chain(), mask)  # type: ignore[no-untyped-call]
         return self.score(emissions, tags, mask) - log_partition
@@ -157,10 +154,7 @@ def in_small_numbers(emissions: Tensor) -> Tensor:
 
 
 def sum_prefixes(emissions: Tensor, chain: Chain) -> Tensor:
-    """Sum over all sequences from the start to each word and tag, that one included, as a log.
-
-    From (sentences, words, tags) to the same.
-    """
+    """Sum over all sequences to each word and tag, as a log: (sentences, words, tags)."""
     first, *others = emissions.unbind(1)
     sums = [chain.start + first]
     for emission in others:

@@ -93,10 +93,7 @@ def _spans_in(question: Question, window: Window, cut: bool) -> list[WordSpan]:
 
 
 def best_spans(scores: SpanScores, longest: int) -> BestSpans:
-    """The span of each row that scores best among those of one to `longest` words.
-
-    Of several that score the same, the one that begins first, and of those the shortest.
-    """
+    """The best span of one to `longest` words of each row; of equal ones the first, shortest."""
     start = scores.start.masked_fill(~scores.mask, -torch.inf)
     end = scores.end.masked_fill(~scores.mask, -torch.inf)
     # (rows, words, longest): a span by its first word, and by how many words follow that.

@@ -78,10 +78,7 @@ Answers = tuple[AnswerPrediction, ...]
 
 
 class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
-    """Answers to questions: spans of the text that they are about.
-
-    An example is a text with all its questions: it is encoded once for all of them.
-    """
+    """Answers to questions: spans of a text, which is encoded once for all questions about it."""
 
     kind = "reading"
 
@@ -119,10 +116,7 @@ class ReadingTask(Task[Passage, ReadingNetwork, Answers]):
         return losses.mean()
 
     def training_pieces(self, examples: Sequence[Passage]) -> Iterator[TextWindow]:
-        """What a training step reads: of each question the windows with an answer, and one without.
-
-        The one without, of which no word is of an answer, is drawn by torch's generator.
-        """
+        """What a step reads: of each question windows with an answer, and a random one without."""
         number = 0
         for passage in examples:
             windows = self.windows(passage)

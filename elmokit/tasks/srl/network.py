@@ -238,10 +238,7 @@ class RoleTagger(nn.Module):
         self.is_predicate = nn.Linear(self.finder.output_size, 1)
 
     def forward(self, words: BatchVectors, predicates: Predicates) -> Tensor:
-        """Emissions (predicates, words, tags): what each tag scores at each word.
-
-        They are zero on padding, `words.mask[predicates.sentences]`.
-        """
+        """Emissions (predicates, words, tags): what a tag scores at a word; zero on padding."""
         rows, width = predicates.sentences, words.mask.shape[1]
         packing = pack(words.mask.sum(1)[rows], width, rows.device)
         row = packing.forward.div(width, rounding_mode="floor") if width else packing.forward

@@ -62,10 +62,7 @@ class WithPredicates(NamedTuple):
 
 
 def in_parts(sentence: RoleSentence, most: int) -> list[RoleSentence]:
-    """A sentence in parts with some of its propositions each, so that it is read in bounded memory.
-
-    A part has at most so many words, counted once for each predicate, or one predicate.
-    """
+    """A sentence in parts, each of `most` words, once for each predicate, or of one predicate."""
     propositions = sentence.propositions or ()
     step = max(1, most // max(1, len(sentence.words)))
     if len(propositions) <= step:

@@ -213,10 +213,7 @@ class RoleGuess(NamedTuple):
 
 
 class SrlTask(Task[RoleSentence, RoleTagger, RoleGuess]):
-    """The arguments of predicates.
-
-    An example is a sentence with all its predicates: its vectors are made once for all of them.
-    """
+    """The arguments of predicates; an example is a sentence with all of them, read once."""
 
     kind = "srl"
 
