@@ -18,8 +18,7 @@ from elmokit.errors import ConfigError, FormatError, InputError
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, WORD_PADDING = range(257, 262)
 """The five marks among the character ids. Bytes are 1 to 256, so that 0 is a word not there."""
-CHARACTERS = 262
-"""Character ids in all."""
+CHARACTERS = 262  # character ids in all
 
 LEXICON_MARKS = ("<pad>", "<oov>", "<bos>", "<eos>", "<bow>", "<eow>")
 """The marks of a lexicon's characters: their ids are 1 to 6, and those of characters follow."""
@@ -52,10 +51,8 @@ class Within:
         )
 
 
-LARGEST = 2**63
-"""Whole numbers are below: torch and NumPy count no further."""
-MOST_VALUES = 1000
-"""Of a setting that is a list."""
+LARGEST = 2**63  # whole numbers are below: torch and NumPy count no further
+MOST_VALUES = 1000  # of a setting that is a list
 LONGEST_SHOWN = 200
 Count = Annotated[int, Within(least=1)]
 CountOrZero = Annotated[int, Within(least=0)]

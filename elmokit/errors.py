@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-LONGEST_MESSAGE = 1000
-"""Characters: a message may quote a file, which may say anything."""
+LONGEST_MESSAGE = 1000  # characters: a message may quote a file, which may say anything
 
 
 class ElmoError(Exception):

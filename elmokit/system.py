@@ -67,12 +67,10 @@ SHAPES_OF_A_SERVICE = 160
 products in each; some are left for the inputs'. Every thread that computes keeps its own."""
 CAPACITIES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 LARGE_BLOCK = 1 << 20
-KEPT = 8
-"""How many such blocks may stay free at the end of the heap."""
+KEPT = 8  # how many such blocks may stay free at the end of the heap
 LARGEST_KEPT = 32 << 20
 """The largest block that every version of GNU's C library may be told to keep on its heap."""
-FREE_AT_MOST = 1 << 30
-"""What training may keep free for the next step."""
+FREE_AT_MOST = 1 << 30  # what training may keep free for the next step
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 STATUS_FILE = Path("/proc/self/status")  # of Linux
 

@@ -19,13 +19,13 @@ from elmokit.errors import FormatError
 from elmokit.io.files import read_object
 from elmokit.system import import_extra
 from elmokit.text.characters import UnusualWords, batch_by_length, check_sentences, padded_ids
-from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
+from elmokit.text.tokenizer import AnyTokenizer, SplitsText, tokenizer_of
 
 # The graph computes padding too: few sentences, of like length, are faster than many.
 TOKENS_PER_BATCH, SENTENCES_PER_BATCH = 4096, 16
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(SplitsText):
     """Contextual word vectors by ONNX Runtime. Calls from several threads are safe.
 
     Args:
@@ -58,10 +58,6 @@ class OnnxEmbedder:
                 f"{graph}: cannot be read ({str(error).splitlines()[0][:160]}); convert the model "
                 'again, or run: pip install --upgrade "elmokit[onnx]"'
             ) from error
-
-    def split(self, text: str) -> list[list[str]]:
-        """Split raw text into sentences of words, with the tokenizer of the model."""
-        return split_text(text, self.tokenizer)
 
     def embed(
         self, sentences: Sequence[Sequence[str]], layers: str | int = "average"

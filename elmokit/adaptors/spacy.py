@@ -18,7 +18,7 @@ from elmokit.adaptors.text_reader import absolute, load_shared, shared_reader
 from elmokit.errors import InputError, MissingFileError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Vectors
-from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.files import read_object, write_json
 from elmokit.system import import_extra
 
 spacy: Any = import_extra("spacy", "spacy", "spaCy")
@@ -81,8 +81,7 @@ class ElmoComponent:
         """Say which model it is, for a saved pipeline."""
         checksum = self._embedder().fingerprint()
         record = {"model": self.model, "path": absolute(self.model), "checksum": checksum}
-        with write_atomically(path) as temporary:
-            write_object(record, temporary)
+        write_json(path, record)
 
     def from_disk(self, path: str | Path, **_: Any) -> ElmoComponent:
         """Use the model of a saved pipeline, and no other."""

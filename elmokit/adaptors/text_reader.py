@@ -37,11 +37,9 @@ Tokenizer = Split | Callable[[str], Sequence[str]]
 MODELS_AT_ONCE = 2
 READERS_AT_ONCE = 4
 """How many models stay loaded, and how many caches of texts."""
-TEXTS_AT_ONCE = 1024
-"""How many texts are sorted by length together when they are read ahead."""
+TEXTS_AT_ONCE = 1024  # how many texts are sorted by length together when they are read ahead
 MEGABYTE = 1 << 20
-MEAN, MAX = range(2)
-"""The rows of pooled vectors."""
+MEAN, MAX = range(2)  # the rows of pooled vectors
 
 
 class LoadedModel(NamedTuple):

@@ -139,8 +139,7 @@ HANGUL = re.compile("[가-힣]")
 KOREAN = "korean-small" if "korean-small" in BUNDLED_MODELS else "tokenizer kiwi"
 MORPHEMES = f"with a model of morphemes ({KOREAN}) {{word}} is a word of its own"
 INCHES_PER_WORD = 0.24
-MOST_WORDS = 200
-"""Beyond these a heat map shows nothing: its words are smaller than a dot."""
+MOST_WORDS = 200  # beyond these a heat map shows nothing: its words are smaller than a dot
 PANELS_PER_ROW = 3
 
 

@@ -21,13 +21,10 @@ from elmokit.system import counted, import_extra
 Vectors = NDArray[np.float32]
 Item = TypeVar("Item")
 
-MOST_SENSES = 6
-"""The most that are tried where nobody says how many there are."""
-OCCURRENCES_PER_SENSE = 4
-"""With fewer of them a sense could not be told from chance."""
+MOST_SENSES = 6  # the most that are tried where nobody says how many there are
+OCCURRENCES_PER_SENSE = 4  # with fewer of them a sense could not be told from chance
 TYPICAL_WORDS = 8
-LEAST_TYPICAL = 1.5
-"""Standard errors above none at all."""
+LEAST_TYPICAL = 1.5  # standard errors above none at all
 FUNCTION_WORDS = frozenset(
     """
     a about after all also an and any are as at be because been before but by can could did do does

@@ -30,8 +30,7 @@ from elmokit.system import counted, peak_memory
 from elmokit.text.characters import Sentence
 from elmokit.vectors.items import DType, as_finite
 
-UNUSUAL = "unusual: "
-"""Begins the names of totals that count unusual words, by kind."""
+UNUSUAL = "unusual: "  # begins the names of totals that count unusual words, by kind
 
 
 class Tally:
@@ -149,8 +148,7 @@ class Summary:
 
 
 STATE_PARTS = ("forward_cells", "forward_outputs", "backward_cells", "backward_outputs")
-NEXT_ROW = "next_row"
-"""Name of the row of the next sentence, among the arrays of a state."""
+NEXT_ROW = "next_row"  # name of the row of the next sentence, among the arrays of a state
 
 
 class Computer:

@@ -87,8 +87,7 @@ def _warn_of_glued(glued: list[str], texts: int, name: str) -> None:
 
 PARQUET = ".parquet"
 TABLES = (*TABLE_SUFFIXES, PARQUET)
-SUFFIXES = (*TEXT_SUFFIXES, *TABLES, *FASTA_SUFFIXES)
-"""The files that are taken from a folder."""
+SUFFIXES = (*TEXT_SUFFIXES, *TABLES, *FASTA_SUFFIXES)  # the files that are taken from a folder
 END_BYTES = 1 << 16
 
 

@@ -36,15 +36,13 @@ from elmokit.system import computing_with, give_back_free_memory, prefetch
 from elmokit.vectors.files import check_writable, open_vectors, write_vectors
 from elmokit.vectors.items import Item, VectorSettings
 
-MADE_BY = "run"
-"""Where the description of an output has what tells its run from others."""
+MADE_BY = "run"  # where the description of an output has what tells its run from others
 SAME = ("input", "model", "state", "precision", "layers", "pool", "dtype")
 """What makes a run the same, beside how it is written; not where it is computed."""
 TOKENS_PER_PART = 32768
 """Enough sentences of each length for full batches. A crash costs two parts at most: the one
 that waits to be written, and the one that is computed."""
-BYTES_PER_PART = 64 << 20
-"""Bounds the memory of a part where vectors are large."""
+BYTES_PER_PART = 64 << 20  # bounds the memory of a part where vectors are large
 OPEN_PARTS = 16
 ITEMS_BETWEEN_REPORTS = 1000
 NOTHING_KNOWN = KnownWords([], np.empty((0, 0), dtype=np.float32), afresh=True)

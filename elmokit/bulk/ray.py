@@ -41,18 +41,15 @@ BYTES_PER_SHARD = 64 << 20
 """The least that is read in one go: what is read again where its reader is lost."""
 WORKERS_PER_READER = 16
 """A reader splits raw text about as fast as so many CPUs compute with a small model."""
-PARTS_PER_WORKER = 2
-"""The one that is computed, and the next."""
+PARTS_PER_WORKER = 2  # the one that is computed, and the next
 SECONDS_FOR_STORAGE = 60
 """The longest that a part may take to be seen by the other machines of shared storage."""
 SECONDS_FOR_PORT = 20
-LOST_STARTS = 8
-"""So many workers in a row may be lost while they start, before a run is given up."""
+LOST_STARTS = 8  # so many workers in a row may be lost while they start, before a run is given up
 FROM_ITS_START = Finished(end=End(RecordPlace(0, 1), 0))
 """Of a shard, which unlike an input may be without a sentence."""
 
-Message = dict[str, Any]
-"""What machines tell each other; plain values for JSON."""
+Message = dict[str, Any]  # what machines tell each other; plain values for JSON
 
 
 def embed_with_ray(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-BUNDLED = Path(__file__).parent
-"""Where they are on this machine, each under its name."""
+BUNDLED = Path(__file__).parent  # where they are on this machine, each under its name
 ENGLISH_SMALL = "english-small"
 KOREAN_SMALL = "korean-small"
 BUNDLED_MODELS = (ENGLISH_SMALL, KOREAN_SMALL)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from elmokit.analysis.neighbours.index import Neighbour
     from elmokit.static.vectors import StaticVectors
 
-MARGIN = 13
-"""What a line of the table has beside its sentence."""
+MARGIN = 13  # what a line of the table has beside its sentence
 NARROWEST = 40
 
 

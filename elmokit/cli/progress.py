@@ -17,8 +17,7 @@ from elmokit.system import counted
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BEFORE_FIRST_LINE = 2.0
-SECONDS_BEFORE_REST = 5.0
-"""From when on the rate so far says something about the time that is left."""
+SECONDS_BEFORE_REST = 5.0  # from when on the rate so far says something about the time that is left
 
 
 class Display(Observer):

@@ -43,11 +43,10 @@ from elmokit.formats.native import (
     state_dict_misfit,
 )
 from elmokit.formats.tf_checkpoint import TensorBundle, is_checkpoint
-from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.files import read_object, write_atomically, write_json
 from elmokit.io.hdf5 import check_size, find_item, hdf5_damage, open_hdf5
 
-MAX_CHARACTERS = 50
-"""What AllenNLP uses whatever its options say."""
+MAX_CHARACTERS = 50  # what AllenNLP uses whatever its options say
 CHARACTERS = (262, 261)
 """At prediction and in training: the padded word's zeros are counted, or not."""
 UNCOUNTED_WORDS = 2
@@ -110,8 +109,7 @@ def write_options(config: ModelConfig, path: str | Path) -> None:
             "n_characters": CHARACTERS[0],
             "max_characters_per_token": config.encoder.max_characters,
         }
-    with write_atomically(path) as temporary:
-        write_object(options, temporary)
+    write_json(path, options)
 
 
 def _encoder(options: Options) -> EncoderConfig:
@@ -153,8 +151,7 @@ def _shortest(clip: float | None) -> float | None:
 PathLike = str | Path
 
 LARGE_GIGABYTES = 1.0
-EMBEDDING = "embedding"
-"""Table of word vectors: word-input models and cached vocabularies have one."""
+EMBEDDING = "embedding"  # table of word vectors: word-input models and cached vocabularies have one
 
 
 class DatasetLayout(NamedTuple):
@@ -208,8 +205,7 @@ class Dataset:
     dataset: str
     layout: DatasetLayout
     keys: tuple[str, ...]
-    other_name: str | None = None
-    """What else the dataset may be called."""
+    other_name: str | None = None  # what else the dataset may be called
 
 
 def parts(config: ModelConfig) -> dict[Dataset, Shape | None]:
@@ -303,8 +299,7 @@ class Hdf5Datasets:
         return tensor
 
 
-Datasets = Hdf5Datasets | TensorBundle
-"""Weights by the names that AllenNLP's files have."""
+Datasets = Hdf5Datasets | TensorBundle  # weights by the names that AllenNLP's files have
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import torch
 
 from elmokit.config import Count, ModelConfig, Settings, Within, make, naming
 from elmokit.errors import FormatError, InputError
-from elmokit.io.files import read_object, write_atomically, write_object
+from elmokit.io.files import read_object, write_json
 from elmokit.model.scalar_mix import DirectionalMix, Join, ScalarMix
 
 Float32 = Annotated[float, Within(least=-3.4e38, most=3.4e38), "it must be a number"]
@@ -72,5 +72,4 @@ def write_mix(mix: ScalarMix | DirectionalMix, path: str | Path) -> None:
         "gamma": gamma,
         **kind,
     }
-    with write_atomically(path) as temporary:
-        write_object(contents, temporary)
+    write_json(path, contents)

@@ -40,11 +40,9 @@ Shape = tuple[int, ...]
 
 SOFTMAX = "softmax."
 """Begins the names of tensors that predict words, and that no vector depends on."""
-FLOATING = ("F16", "BF16", "F32", "F64")
-"""What safetensors calls the numbers that weights may be."""
+FLOATING = ("F16", "BF16", "F32", "F64")  # what safetensors calls the numbers that weights may be
 CHECKED_AT_ONCE = 1 << 24
-SHOWN = 5
-"""Findings that one message names: options of another model differ in every shape."""
+SHOWN = 5  # findings that one message names: options of another model differ in every shape
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
@@ -91,8 +89,7 @@ FORMAT = "elmokit-bilm"
 VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-OLD_WEIGHTS = "weights.safetensors"
-"""What the first folders called it."""
+OLD_WEIGHTS = "weights.safetensors"  # what the first folders called it
 VOCABULARY = "vocabulary.txt"
 CHARACTERS = "characters.txt"
 CARD = "README.md"

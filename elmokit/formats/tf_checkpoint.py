@@ -23,8 +23,7 @@ from elmokit.io.files import check_not_pointer, disk_errors
 
 MAGIC = bytes.fromhex("57fb808b247547db")
 """The last bytes of an index, and of a checkpoint in the format before TensorFlow 0.12."""
-LARGEST_INDEX = 4 << 20
-"""Bytes; those of the published models have a few thousand."""
+LARGEST_INDEX = 4 << 20  # bytes; those of the published models have a few thousand
 LONGEST_NAME = 4096
 FOOTER, TRAILER = 48, 5
 DTYPES = {1: "<f4", 2: "<f8", 14: "bfloat16", 19: "<f2"}

@@ -44,7 +44,7 @@ from elmokit.text.characters import (
     windows,
 )
 from elmokit.text.scripts import SeenScripts
-from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
+from elmokit.text.tokenizer import AnyTokenizer, SplitsText, tokenizer_of
 from elmokit.text.vocabulary import Vocabulary
 
 Result = TypeVar("Result")
@@ -73,8 +73,7 @@ def unless_out_of_memory(run: Callable[[], Result], device: torch.device) -> Res
 # Enough rows for the recurrent product to run near its peak, few enough to stay in cache.
 SENTENCES_PER_BATCH = 256
 TOKENS_PER_BATCH = 8192
-TOKENS_PER_WINDOW = 32768
-"""How much of a stream is sorted by length at once: bounds its memory."""
+TOKENS_PER_WINDOW = 32768  # how much of a stream is sorted by length at once: bounds its memory
 SENTENCES_PER_CARRIED_BATCH = 64
 """Rows of a stream in state `carry`, unless given: AllenNLP's batch."""
 LONGEST_WHOLE = 4096
@@ -82,7 +81,7 @@ LONGEST_WHOLE = 4096
 many can share one that is read in pieces."""
 
 
-class Embedder:
+class Embedder(SplitsText):
     """Contextual word vectors from a biLM. Calls from several threads are safe.
 
     Args:
@@ -293,14 +292,6 @@ class Embedder:
     def choose(self, layers: str | int | Mix, pool: Pool = None) -> LayerChoice:
         """A choice among the layers of this model."""
         return LayerChoice(layers, self.config.layer_count, pool)
-
-    def tokenize(self, text: str) -> list[str]:
-        """Split raw text into words, with the tokenizer the model was trained with."""
-        return [word for sentence in self.split(text) for word in sentence]
-
-    def split(self, text: str) -> list[list[str]]:
-        """Split raw text into sentences of words, with the same tokenizer."""
-        return split_text(text, self.tokenizer)
 
     @torch.inference_mode()
     def embed_as(

@@ -51,7 +51,7 @@ from elmokit.text.characters import (
     windows,
 )
 from elmokit.text.scripts import SeenScripts
-from elmokit.text.tokenizer import AnyTokenizer, split_text, tokenizer_of
+from elmokit.text.tokenizer import AnyTokenizer, SplitsText, tokenizer_of
 from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 
@@ -145,8 +145,7 @@ StartState = Literal["zero", "carry"]
 
 SENTENCES_PER_BATCH = 256
 TOKENS_PER_BATCH = 8192
-TOKENS_PER_WINDOW = {"zero": 65536, "carry": 4096}
-"""How much of a stream is read at once."""
+TOKENS_PER_WINDOW = {"zero": 65536, "carry": 4096}  # how much of a stream is read at once
 TOKENS_OF_FIRST_WINDOW = 128
 CACHED_WORDS = 32768
 NO_SOFTMAX = (
@@ -155,7 +154,7 @@ NO_SOFTMAX = (
 )
 
 
-class LanguageModel:
+class LanguageModel(SplitsText):
     """Probabilities of words from both directions of a biLM. Calls from several threads are safe.
 
     Every call computes with the weights as they are then, so a model may be measured in the middle
@@ -223,10 +222,6 @@ class LanguageModel:
         # A copy, or a worker's, starts with an empty cache.
         made = partial(type(self), tokenizer=self.tokenizer, scripts=self._scripts)
         return made, (self.bilm, self.vocabulary)
-
-    def split(self, text: str) -> list[list[str]]:
-        """Split raw text into sentences of words, with the tokenizer the model was trained with."""
-        return split_text(text, self.tokenizer)
 
     def find_place(self, text: str, *, previous: bool = False, missing: bool = False) -> Gap:
         """Where a raw sentence lacks a word, `___` or its end; see `predictions.find_place`."""

@@ -17,12 +17,9 @@ from elmokit.text.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 LogProbabilities = NDArray[np.float64]
 
-GAP = "___"
-"""Where a word is missing from a raw sentence."""
-STAND_IN = "word"
-"""What a tokenizer is shown for a gap: letters, so that it stays one word."""
-NOT_OFFERED = (BEGIN, END, UNKNOWN)
-"""Entries of a vocabulary that are not words."""
+GAP = "___"  # where a word is missing from a raw sentence
+STAND_IN = "word"  # what a tokenizer is shown for a gap: letters, so that it stays one word
+NOT_OFFERED = (BEGIN, END, UNKNOWN)  # entries of a vocabulary that are not words
 LARGEST_EXPONENT = math.log(np.finfo(np.float64).max)
 
 

@@ -13,15 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
 
 from elmokit.errors import CutShortError, FetchError, FormatError, InputError, MissingFileError
-from elmokit.io.files import (
-    claim,
-    disk_errors,
-    publish,
-    read_object,
-    sha256_of,
-    write_atomically,
-    write_object,
-)
+from elmokit.io.files import claim, disk_errors, publish, read_object, sha256_of, write_json
 
 Progress = Callable[[int, int | None], None]
 """Told the bytes that are there and the bytes in all, None where the server does not say."""
@@ -132,8 +124,7 @@ def _fetch(entry: _Entry, sha256: str | None, progress: Progress) -> None:
     if sha256 not in (None, found):
         entry.forget()
         raise entry.unreachable(f"what came has the SHA-256 {found}, not {sha256}")
-    with write_atomically(entry.record) as temporary:
-        write_object({"url": entry.url, "bytes": entry.length(), "sha256": found}, temporary)
+    write_json(entry.record, {"url": entry.url, "bytes": entry.length(), "sha256": found})
     with disk_errors(entry.target, "written"):
         publish(entry.part, entry.target)
     entry.forget()

@@ -26,10 +26,8 @@ from elmokit.errors import (
     unreadable,
 )
 
-PARTS = ".parts"
-"""Ends the name of the folder beside an output that holds what is done of it."""
-LEFTOVER = ".tmp-"
-"""Begins the names of what is being written, or removed; see `remove_leftovers`."""
+PARTS = ".parts"  # ends the name of the folder beside an output that holds what is done of it
+LEFTOVER = ".tmp-"  # begins the names of what is being written, or removed; see `remove_leftovers`
 
 ADVICE = {
     errno.ENOSPC: "; free some space or choose another disk",
@@ -299,3 +297,9 @@ def read_text(path: str | Path, most: int = LONGEST_TEXT) -> str:
 def write_object(values: Mapping[str, Any], path: Path, *, indent: int | None = 2) -> None:
     """Write a JSON object that people can read; without indent, one that is long."""
     path.write_text(json.dumps(values, indent=indent) + "\n", encoding="utf-8")
+
+
+def write_json(path: str | Path, values: Mapping[str, Any], indent: int | None = 2) -> None:
+    """`write_object`, complete or not at all."""
+    with write_atomically(path) as temporary:
+        write_object(values, temporary, indent=indent)

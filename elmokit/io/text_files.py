@@ -37,14 +37,12 @@ ExampleFormat = Literal[
     "conll2012",
 ]  # fmt: skip
 """What files of labelled examples may be."""
-Column = str | int
-"""The name of a column or its number: from 1, or from -1 for the last."""
+Column = str | int  # the name of a column or its number: from 1, or from -1 for the last
 COLUMN = "give the name of a column, or its number from 1"
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 DECOMPRESSORS: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
-TEXT_SUFFIXES = (".txt", *COMPRESSIONS)
-"""The files that are taken from a folder."""
+TEXT_SUFFIXES = (".txt", *COMPRESSIONS)  # the files that are taken from a folder
 CHUNK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 64 << 20
 ZSTD_BLOCK_BYTES = 1 << 10  # each four of them can stand for 128 kB: 32 MB at the most

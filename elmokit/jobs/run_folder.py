@@ -24,8 +24,7 @@ from elmokit.io.files import (
     read_object,
     remove_folder,
     remove_leftovers,
-    write_atomically,
-    write_object,
+    write_json,
 )
 
 RUN, LOCK = "run.json", ".lock"
@@ -119,8 +118,7 @@ class RunFolder:
             elif path.name != LOCK:
                 path.unlink()
         record = {"format": FORMAT, "version": VERSION, "identity": identity, "replaces": force}
-        with write_atomically(self.folder / RUN) as temporary:
-            write_object(record, temporary)
+        write_json(self.folder / RUN, record)
         return False
 
     def record(self) -> dict[str, Any]:

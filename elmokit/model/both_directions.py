@@ -20,13 +20,11 @@ Result = TypeVar("Result")
 CORES = 2
 """On more, each thread would need a team of its own beside that of its caller, and libgomp's teams
 no longer wait for each other but sleep, once they are more threads than cores (docs/log.md)."""
-FEWEST_ROWS = 48
-"""With fewer, two threads of one core each gain nothing over one team of both."""
+FEWEST_ROWS = 48  # with fewer, two threads of one core each gain nothing over one team of both
 SMALL_WEIGHT = 2**21
 """Where recurrent weights have fewer numbers, no operation has more than one core: it would gain
 little, and beside a busy process the cores wait for each other at the end of every operation."""
-FEWEST_ROWS_OF_SMALL = 8
-"""With fewer, the threads only take turns at Python's lock."""
+FEWEST_ROWS_OF_SMALL = 8  # with fewer, the threads only take turns at Python's lock
 in_use, apart_in_use = Lock(), Lock()
 here = local()
 

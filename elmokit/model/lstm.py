@@ -21,8 +21,7 @@ from elmokit.model.weights import version_of, watch_optimisers
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time, as the original does: weight files do not contain it."""
-MANY = 2**13
-"""Of fewer numbers, four calls take longer than one."""
+MANY = 2**13  # of fewer numbers, four calls take longer than one
 TOKENS_PER_INPUT_PRODUCT = 512
 """How many tokens' gates are computed ahead of the recurrence: enough rows for a fast product, few
 enough that the gates are still in cache when their step comes."""

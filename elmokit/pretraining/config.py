@@ -27,12 +27,10 @@ from elmokit.errors import ConfigError, ElmoError
 from elmokit.io.files import read_text
 from elmokit.io.text_files import Errors, TextSettings, TokenizerName
 
-LONGEST_RUN = 1 << 20
-"""Bytes of a run's file."""
+LONGEST_RUN = 1 << 20  # bytes of a run's file
 WORD_INPUT = "words"
 """What `model.encoder` says for a table of word vectors, its size being that of the vocabulary."""
-MOST_WORDS = 2**31 - 1
-"""Of a vocabulary: prepared text has ids of 32 bits."""
+MOST_WORDS = 2**31 - 1  # of a vocabulary: prepared text has ids of 32 bits
 Betas = Annotated[tuple[Share, Share], "give two numbers of at least 0 and below 1"]
 Names = Annotated[tuple[str, ...], "give a list of files, folders or patterns"]
 

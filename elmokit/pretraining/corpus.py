@@ -145,8 +145,7 @@ def _zeros_on_disk(path: Path, kind: np.dtype[np.generic], size: int) -> np.memm
     return np.memmap(path, kind, mode="r+", shape=(size,))
 
 
-SETTLED_SECONDS = 2.0
-"""A file younger than this may change once more without a new date."""
+SETTLED_SECONDS = 2.0  # a file younger than this may change once more without a new date
 
 
 def sha256_of_files(files: Sequence[Path], memory: Path, progress: Progress) -> list[str]:

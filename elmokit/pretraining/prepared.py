@@ -84,11 +84,9 @@ FORMAT, VERSION = "elmokit prepared corpus", 1
 DESCRIPTION = "prepared.json"
 TOKENS, LEXICON, OFFSETS = "tokens.int32", "lexicon.utf8", "offsets.int64"
 COUNTS, SHARDS = "counts.int64", "shards.int64"
-NUMBER = np.dtype("<i8")
-"""Of counts, offsets and positions."""
+NUMBER = np.dtype("<i8")  # of counts, offsets and positions
 
-BORDER = 0
-"""Stands between sentences in prepared text."""
+BORDER = 0  # stands between sentences in prepared text
 WORDS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 22
 

@@ -391,10 +391,8 @@ RECIPE: dict[str, Any] = {
     "scale_loss_by_unroll": False,
     "dropout": 0.1,
 }
-SENTENCES_MEASURED = 10_000
-"""Of the training text, where no held-out text is given."""
-SENTENCES_PER_ROW = 8
-"""A small text is read in fewer rows: what matters is the number of steps."""
+SENTENCES_MEASURED = 10_000  # of the training text, where no held-out text is given
+SENTENCES_PER_ROW = 8  # a small text is read in fewer rows: what matters is the number of steps
 
 
 class Finetuned(NamedTuple):

@@ -71,8 +71,7 @@ class Sums(NamedTuple):
     targets: float = 0.0
 
 
-LONGEST_WAIT = timedelta(hours=12)
-"""For a process that still prepares its text, or that validates."""
+LONGEST_WAIT = timedelta(hours=12)  # for a process that still prepares its text, or that validates
 
 
 class Group(NamedTuple):
@@ -200,8 +199,7 @@ class HeldOut(NamedTuple):
             return model.perplexity(self.sentences, progress=progress)
 
 
-MOST_STEPS_UNSAVED = 1000
-"""The most that a crash may cost, unless the run says otherwise."""
+MOST_STEPS_UNSAVED = 1000  # the most that a crash may cost, unless the run says otherwise
 
 
 class Trainer:

@@ -24,8 +24,7 @@ from elmokit.text.characters import Sentence
 
 COST_PER_BATCH = 8192
 """In words: what the model computes at once, and so about how long a new request may wait."""
-COST_PER_PIECE = 1024
-"""What one request gets of a batch before others have their share."""
+COST_PER_PIECE = 1024  # what one request gets of a batch before others have their share
 QUIET_PARTS = 4
 """Into how many the time of gathering is cut; one of them without a new request ends it."""
 LONGEST_RETRY = 60
@@ -246,8 +245,7 @@ def compute_parts(parts: list[JobPart]) -> list[Sequence[Any] | Exception]:
     return [list(islice(results, len(one.items))) for one in parts]
 
 
-COST_OF_SOFTMAX = 64
-"""In words read: the probabilities of a complete vocabulary at one place."""
+COST_OF_SOFTMAX = 64  # in words read: the probabilities of a complete vocabulary at one place
 
 
 @dataclass(frozen=True)

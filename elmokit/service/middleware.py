@@ -114,10 +114,8 @@ PIECE = 1 << 16
 """Bytes of a response that are sent at once; the next when the client has taken those before."""
 
 
-LONGEST_MESSAGE = 400
-"""Characters: a message may quote what it got, which may be long."""
-LONGEST_NAME = 40
-"""Characters of a field's name, which a client may invent."""
+LONGEST_MESSAGE = 400  # characters: a message may quote what it got, which may be long
+LONGEST_NAME = 40  # characters of a field's name, which a client may invent
 CODES = {
     400: "invalid_body invalid_field wrong_fields empty_list wrong_dimensions wrong_layers "
     "sentence_count position_out_of_range gap_count gap_in_word unknown_word word_not_in_index "
@@ -310,8 +308,7 @@ SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 ]
-CLIENT_GONE = 499
-"""The status that is written down where the client has gone before its response."""
+CLIENT_GONE = 499  # the status that is written down where the client has gone before its response
 
 HOST = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]*)?")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

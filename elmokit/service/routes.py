@@ -34,10 +34,8 @@ Serving = Annotated[Service, Depends(service_of)]
 
 
 T = TypeVar("T")
-LONG_TEXT = 4000
-"""Characters that take a few milliseconds to be split."""
-LEAST_BYTES = 4
-"""Of a number in a response."""
+LONG_TEXT = 4000  # characters that take a few milliseconds to be split
+LEAST_BYTES = 4  # of a number in a response
 
 
 class ReadSentence(NamedTuple):
@@ -225,8 +223,7 @@ def entry(service: Service) -> dict[str, object]:
 
 
 vector_router = APIRouter(tags=["vectors"])
-MOST_COMPARED = 16
-"""Sentences: every one is compared with every other."""
+MOST_COMPARED = 16  # sentences: every one is compared with every other
 ARRAYS: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {

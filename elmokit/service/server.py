@@ -143,10 +143,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KEEP_ALIVE_SECONDS = 75
 SWITCH_SECONDS = 0.0005
 TICKS_PER_SECOND = 10  # of uvicorn
-SHARE_OF_DRAINING = 0.8
-"""Of the time to end: for requests in progress, and clients that read."""
-INTERRUPTED = 130
-"""The exit code after a second Ctrl-C."""
+SHARE_OF_DRAINING = 0.8  # of the time to end: for requests in progress, and clients that read
+INTERRUPTED = 130  # the exit code after a second Ctrl-C
 
 
 class ModelServer(uvicorn.Server):

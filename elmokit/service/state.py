@@ -39,8 +39,7 @@ FIRST_TEXT = "Ready."
 FIRST_SENTENCES = [["word"] * length for length in range(1, 65)]
 """Read then too: a step of every number of rows up to 64, so that its products are made before
 anybody waits for them, and the memory that they take is there at once."""
-UNUSUAL_WORDS = ["", "\0", "\ud800", "<S>", "x" * 1000]
-"""One of each kind that a model warns of."""
+UNUSUAL_WORDS = ["", "\0", "\ud800", "<S>", "x" * 1000]  # one of each kind that a model warns of
 
 
 @dataclass(frozen=True)
@@ -231,10 +230,6 @@ class Service:
     """A model that is being loaded, by `load` in a thread, and then computes.
 
     `on_loaded` is called on the event loop when the model is there, or cannot be loaded.
-
-    Attributes:
-        failure: Why the model cannot be loaded.
-        unsent_bytes: Of responses that clients have not taken in full.
     """
 
     def __init__(
@@ -248,12 +243,12 @@ class Service:
         self._load = load
         self._on_loaded = on_loaded
         self._model: ServedModel | None = None
-        self.failure: Exception | None = None
+        self.failure: Exception | None = None  # why the model cannot be loaded
         self.gatherer = Gatherer(limits, self.metrics)
         self._splitter = ThreadPoolExecutor(1, thread_name_prefix="splitter")
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="searcher")
         self._searches = 0
-        self.unsent_bytes = 0
+        self.unsent_bytes = 0  # of responses that clients have not taken in full
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[None]]:

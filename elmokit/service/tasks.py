@@ -30,8 +30,7 @@ from elmokit.tasks.trained import TrainedTask
 task_router = APIRouter(tags=["tasks"])
 MOST_WORDS_OF_ROLES = 512
 """In a sentence: every word may be a predicate, and the sentence is read once for each."""
-WORDS_PER_PREDICATE = 8
-"""About so many are there for each predicate that is to be found."""
+WORDS_PER_PREDICATE = 8  # about so many are there for each predicate that is to be found
 OF_PAIRS = ("pair", "reading")
 
 

@@ -34,8 +34,7 @@ Kind = Literal["text", "binary", "fasttext", "native"]
 
 FORMAT, VERSION = "elmokit word vectors", "1"
 SUFFIX = ".safetensors"
-VECTORS_FILE = f"vectors{SUFFIX}"
-"""The file inside a folder of vectors."""
+VECTORS_FILE = f"vectors{SUFFIX}"  # the file inside a folder of vectors
 STORED = ("float16", "float32")
 GLOVE = ".glove"
 WRITTEN: dict[str, Kind] = {
@@ -43,8 +42,7 @@ WRITTEN: dict[str, Kind] = {
 }  # fmt: skip
 """What the end of a file's name makes of it."""
 
-FASTTEXT = (793712314).to_bytes(4, "little")
-"""The first bytes of fastText's file."""
+FASTTEXT = (793712314).to_bytes(4, "little")  # the first bytes of fastText's file
 FASTTEXT_WORDS, FASTTEXT_COUNT = 92, 10
 """Where its words begin, and the bytes from the end of one to the next."""
 PICKLE = re.compile(rb"\x80[\x02-\x05]")

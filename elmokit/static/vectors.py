@@ -26,7 +26,7 @@ from elmokit.static.files import (
     save_word_vectors,
 )
 from elmokit.text.characters import Sentence, check_sentence, check_sentences, short
-from elmokit.text.tokenizer import AnyTokenizer, Tokenizer, split_text, tokenizer_of
+from elmokit.text.tokenizer import AnyTokenizer, SplitsText, Tokenizer, tokenizer_of
 
 Vectors = NDArray[np.float32]
 
@@ -85,7 +85,7 @@ class Contextual(Protocol):
         """An array (words, size) for each sentence, in order."""
 
 
-class StaticVectors:
+class StaticVectors(SplitsText):
     """One vector for a word, wherever it stands.
 
     A word is looked up as it is written, then in lower case. One that has no vector is made of its
@@ -307,14 +307,6 @@ class StaticVectors:
             if progress is not None:
                 progress(number + 1, len(split))
         return unit(found) if normalize else found
-
-    def tokenize(self, text: str) -> list[str]:
-        """Split raw text into words, with the tokenizer the vectors were trained with."""
-        return [word for sentence in self.split(text) for word in sentence]
-
-    def split(self, text: str) -> list[list[str]]:
-        """Split raw text into sentences of words, with the same tokenizer."""
-        return split_text(text, self.tokenizer)
 
     def similarity(self, first: str, second: str) -> float:
         """Cosine of the angle between the vectors of two words."""

@@ -37,8 +37,7 @@ from elmokit.text.tokenizer import Tokenizer
 
 LABELLED_LINE = re.compile(rf"{DOCUMENT_START}\s|\(\d+ \(")
 """How files of labelled examples begin whose names say nothing: CoNLL's, and sentiment trees."""
-ShownAs = Literal["jsonl", "text", "conll"]
-"""How answers are shown."""
+ShownAs = Literal["jsonl", "text", "conll"]  # how answers are shown
 QUESTION = TextColumns("a question", [("question",)])
 QUESTION_AND_CONTEXT = TextColumns("a question and its context", [("question", "context")])
 CONTEXT = "context"
@@ -328,8 +327,7 @@ def _json(answer: Mapping[str, Any]) -> str:
     return line if is_utf8(line) else json.dumps(answer)
 
 
-OF_VERBS = "V"
-"""What the tags of verbs begin with: VERB, VBZ, VVFIN."""
+OF_VERBS = "V"  # what the tags of verbs begin with: VERB, VBZ, VVFIN
 
 
 def about_words(

@@ -33,8 +33,7 @@ from elmokit.tasks.tags import OUTSIDE, LabelledSpan, spans, write_tags
 from elmokit.tasks.task import Prediction
 from elmokit.text.conllu import DOCUMENT_START, POSITIONS, UNSPECIFIED, columns_of
 
-LABELLED = (".conll", ".conllu", ".bio", ".iob", ".json")
-"""Suffixes of files of labelled examples."""
+LABELLED = (".conll", ".conllu", ".bio", ".iob", ".json")  # suffixes of files of labelled examples
 
 
 class LabelledPart(NamedTuple):
@@ -43,8 +42,7 @@ class LabelledPart(NamedTuple):
     place: str
     asked: Words | tuple[Words, ...] | WithPredicates
     lines: Sequence[str]
-    are_words: Sequence[bool]
-    """Whether each line is a word; others are copied."""
+    are_words: Sequence[bool]  # whether each line is a word; others are copied
     settings: TextSettings
 
 

@@ -64,8 +64,7 @@ LayerName = Annotated[
     Literal["mix", "top"] | CountOrZero, "use 'mix', 'top', or the number of a layer"
 ]
 Preset = Literal["small", "paper"]
-Tables = dict[str, dict[str, Any]]
-"""Settings by table and name."""
+Tables = dict[str, dict[str, Any]]  # settings by table and name
 
 NETWORKS: dict[Kind, tuple[NetworkName, ...]] = {
     "text": ("pooled", "biattentive"),

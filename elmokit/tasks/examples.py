@@ -15,8 +15,7 @@ from elmokit.errors import InputError
 
 Item = TypeVar("Item")
 Words = tuple[str, ...]
-WHITESPACE = " \t\n\r\v\f"
-"""What separates words. A no-break space and the like may be one."""
+WHITESPACE = " \t\n\r\v\f"  # what separates words. A no-break space and the like may be one.
 
 
 class AnyExample(Protocol):
@@ -36,8 +35,7 @@ class TextExample:
     """A text and its class."""
 
     words: Words
-    label: str | None
-    """None where it is to be predicted."""
+    label: str | None  # None where it is to be predicted
     place: str
 
     @property
@@ -56,8 +54,7 @@ class TaggedSentence:
     """A sentence and a tag for each of its words."""
 
     words: Words
-    tags: tuple[str, ...] | None
-    """None where they are to be predicted."""
+    tags: tuple[str, ...] | None  # None where they are to be predicted
     place: str
 
     @property
@@ -77,8 +74,7 @@ class PairExample:
 
     first: Words
     second: Words
-    label: str | None
-    """None where it is to be predicted."""
+    label: str | None  # None where it is to be predicted
     place: str
 
     @property

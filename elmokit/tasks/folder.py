@@ -21,10 +21,8 @@ CONFIG = "config.json"
 LABELS = "labels.json"
 WEIGHTS = "weights.safetensors"
 STATIC = "static.json"
-BILM = "bilm"
-"""The folder of a biLM that was trained with the task."""
-CHECKPOINTS = "checkpoints"
-"""The folder of them, in that of a run."""
+BILM = "bilm"  # the folder of a biLM that was trained with the task
+CHECKPOINTS = "checkpoints"  # the folder of them, in that of a run
 RESULTS = "results.json"
 OF_VERB = (VERB, CONTINUED + VERB)
 """Roles that answers have not: the predicate itself, and the rest of it."""
@@ -57,7 +55,7 @@ class TaskFolder:
             raise FormatError(
                 f"{path}: version is {version!r}; this elmokit reads version {VERSION}"
             )
-        self.bilm: dict[str, Any] | None = values.get("bilm")
+        self.bilm: dict[str, Any] | None = values.get("bilm")  # None without ELMo
         self.sha256: dict[str, str] = values.get("sha256") or {}
         for name in ("task", "bilm", "sha256"):
             if not isinstance(values.get(name, {}), dict if name == "task" else dict | None):

@@ -32,8 +32,7 @@ from elmokit.tasks.recurrent import VariationalDropout
 from elmokit.text.characters import MAX_CHARACTERS, Sentence, character_ids, check_sentences
 from elmokit.text.vocabulary import BEGIN, END
 
-UNKNOWN = -1
-"""The row of a word without a vector."""
+UNKNOWN = -1  # the row of a word without a vector
 
 
 class VectorsSource(NamedTuple):

@@ -60,8 +60,7 @@ class LabelPrediction(Prediction):
 
     marks_text: ClassVar[bool] = False
     label: str
-    probabilities: Mapping[str, float]
-    """Of every class."""
+    probabilities: Mapping[str, float]  # of every class
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -303,8 +302,7 @@ class TagPrediction(Prediction):
 
 SCHEME: Scheme = "IOBES"
 """How a tagger writes entities, whatever the files do: marked ends make it better."""
-AS_BIO = {"E": "I", "S": "B"}
-"""The marks of IOBES that BIO has not, and what it has in their place."""
+AS_BIO = {"E": "I", "S": "B"}  # the marks of IOBES that BIO has not, and what it has in their place
 
 
 class TagTask(Task[TaggedSentence, Tagger, tuple[str, ...]]):

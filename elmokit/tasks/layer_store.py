@@ -32,8 +32,7 @@ Array = NDArray[np.float32]
 VERSION = 2
 VALUES, SENTENCES, LOCK = "values.float32", "sentences.jsonl", "lock"
 STORED = np.dtype("<f4")
-COMPUTED_BYTES = 64 << 20
-"""Layers that are computed at once, before they are stored."""
+COMPUTED_BYTES = 64 << 20  # layers that are computed at once, before they are stored
 MEMORY_BYTES = 1 << 30
 
 

@@ -78,12 +78,10 @@ def errors_text(evaluation: Evaluation) -> str:
     return "\n\n".join([*parts, *(["\n".join(mistakes)] if mistakes else [])])
 
 
-EXTRA = "tasks"
-"""What to install where matplotlib is missing."""
+EXTRA = "tasks"  # what to install where matplotlib is missing
 LOSS, SCORE = "#d9730d", "#1f6fb4"
 LONGEST_NAME = 24
-LARGEST = 16
-"""Inches of a matrix of however many labels."""
+LARGEST = 16  # inches of a matrix of however many labels
 
 
 def draw_curves(metrics: Sequence[Mapping[str, Any]], path: str | Path, title: str) -> None:

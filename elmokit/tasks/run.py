@@ -19,7 +19,7 @@ from elmokit.formats.mixes import write_mix
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
 from elmokit.io.fetch import cache_folder
-from elmokit.io.files import disk_errors, read_object, write_atomically
+from elmokit.io.files import disk_errors, read_object, write_atomically, write_json
 from elmokit.jobs.checkpoints import LEFTOVERS, Checkpoint, Checkpoints, interrupted, newest_of_run
 from elmokit.jobs.metrics import METRICS, read_metrics
 from elmokit.jobs.progress import Observer
@@ -49,7 +49,7 @@ from elmokit.tasks.reports import (
     mix_reports,
 )
 from elmokit.tasks.task import AnyTask, TaskModel
-from elmokit.tasks.trained import KINDS, BilmReference, TrainedTask, UsedBilm, write_json
+from elmokit.tasks.trained import KINDS, BilmReference, TrainedTask, UsedBilm
 from elmokit.tasks.trainer import (
     Evaluation,
     TaskProgress,
@@ -59,10 +59,8 @@ from elmokit.tasks.trainer import (
 )
 from elmokit.text.tokenizer import load_tokenizer
 
-FEW = 5
-"""Examples that are too few to choose an epoch by."""
-MANY_LABELS = 5
-"""Labels from which on it is odd that they are nearly as many as examples."""
+FEW = 5  # examples that are too few to choose an epoch by
+MANY_LABELS = 5  # labels from which on it is odd that they are nearly as many as examples
 Files = Sequence[str | Path]
 
 

@@ -21,13 +21,10 @@ from numpy.typing import NDArray
 
 from elmokit.errors import InputError
 
-Scheme = Literal["BIO", "IOBES"]
-"""How tags are written; all of the schemes above are read."""
+Scheme = Literal["BIO", "IOBES"]  # how tags are written; all of the schemes above are read
 OUTSIDE = "O"
-BILOU = {"L": "E", "U": "S"}
-"""The marks of BILOU that IOBES has other letters for."""
-UNTYPED = "entity"
-"""What people are shown as the type of entities whose tags name none: B, I and O."""
+BILOU = {"L": "E", "U": "S"}  # the marks of BILOU that IOBES has other letters for
+UNTYPED = "entity"  # what people are shown as the type of entities whose tags name none: B, I and O
 
 
 class LabelledSpan(NamedTuple):

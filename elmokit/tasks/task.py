@@ -42,13 +42,9 @@ WORD_NUMBERS = ("first_word", "end_word", "word")
 
 
 class Prediction(ABC):
-    """What a trained task says of a text, of words, or of a pair.
+    """What a trained task says of a text, of words, or of a pair."""
 
-    Attributes:
-        marks_text: Whether `to_text` is what was given, with marks in it.
-    """
-
-    marks_text: ClassVar[bool] = True
+    marks_text: ClassVar[bool] = True  # whether `to_text` is what was given, with marks in it
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -210,8 +206,7 @@ class Task(ABC, Generic[AnExample, Network, Guess]):
 
 
 AnyTask = Task[Any, Any, Any]
-EMPTY_TEXT = "empty_text"
-"""What programs know the error by that is about a text without words."""
+EMPTY_TEXT = "empty_text"  # what programs know the error by that is about a text without words
 
 
 def words_of(item: Any, tokenizer: Tokenizer, place: str) -> Words:

@@ -19,7 +19,7 @@ from elmokit.formats.native import SavedModel, check_finite, misfit, write_model
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
 from elmokit.io.fetch import Progress, cache_path
-from elmokit.io.files import disk_errors, read_object, sha256_of, write_atomically, write_object
+from elmokit.io.files import disk_errors, read_object, sha256_of, write_atomically, write_json
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.checkpoints import read_tensors, write_tensors
 from elmokit.jobs.progress import Observer
@@ -202,12 +202,6 @@ class UsedBilm(NamedTuple):
         if self.reference is None:
             return "the one given"
         return "the bundled one" if self.reference.model is None else self.reference.model
-
-
-def write_json(path: Path, values: Mapping[str, Any], indent: int | None = 2) -> None:
-    """Write a file of JSON, complete or not at all."""
-    with write_atomically(path) as temporary:
-        write_object(values, temporary, indent=indent)
 
 
 KINDS: dict[Kind, type[AnyTask]] = {

@@ -36,8 +36,7 @@ from elmokit.tasks.scores import Accuracy, Score
 from elmokit.tasks.task import AnyTask, TaskModel
 from elmokit.text.characters import batch_by_length
 
-MODEL, OPTIMISER = "model.", "optimiser."
-"""What the names of a checkpoint's tensors begin with."""
+MODEL, OPTIMISER = "model.", "optimiser."  # what the names of a checkpoint's tensors begin with
 
 
 class TaskProgress(NamedTuple):
@@ -91,8 +90,7 @@ def fingerprint_of(examples: Iterable[Any]) -> str:
     return sha256.hexdigest()
 
 
-TOKENS, EXAMPLES = 8192, 256
-"""The most in a batch that is only read."""
+TOKENS, EXAMPLES = 8192, 256  # the most in a batch that is only read
 
 
 class Evaluation(NamedTuple):
@@ -140,8 +138,7 @@ def answers(
 
 
 OPTIMISERS = {"adamw": AdamW, "adam": Adam}
-RATE = "full_rate"
-"""Under which an optimiser's group has its learning rate before it is multiplied."""
+RATE = "full_rate"  # under which an optimiser's group has its learning rate before it is multiplied
 
 
 class TaskTrainer:

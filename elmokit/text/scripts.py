@@ -13,12 +13,9 @@ from elmokit.bundled import BUNDLED_MODELS
 from elmokit.errors import ElmoWarning, FormatError
 from elmokit.text.vocabulary import read_vocabulary
 
-FEWEST_WORDS = 1000
-"""A vocabulary of fewer tells nothing of a language."""
-HARDLY = 0.001
-"""The share of the letters of a vocabulary from which on their script has been seen."""
-NOTICED = 0.2
-"""The share of the letters of a text from which on a script is more than a name in it."""
+FEWEST_WORDS = 1000  # a vocabulary of fewer tells nothing of a language
+HARDLY = 0.001  # the share of the letters of a vocabulary from which on their script has been seen
+NOTICED = 0.2  # the share of the letters of a text from which on a script is more than a name in it
 MODEL_OF_SCRIPT = {"HANGUL": "korean-small"}
 NAMES = {"CJK": "Chinese characters"}
 KINDS_OF_LETTER = ("LETTER", "SYLLABLE", "SMALL", "CAPITAL", "UNIFIED", "CHARACTER")

@@ -190,6 +190,20 @@ def load_tokenizer(name: str) -> Tokenizer:
     return DefaultTokenizer() if name == "default" else WhitespaceTokenizer()
 
 
+class SplitsText:
+    """What has a tokenizer to split raw text with: that of its model, or of its vectors."""
+
+    tokenizer: Tokenizer
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split raw text into words, with the tokenizer that its training had."""
+        return [word for sentence in self.split(text) for word in sentence]
+
+    def split(self, text: str) -> list[list[str]]:
+        """Split raw text into sentences of words, with the same tokenizer."""
+        return split_text(text, self.tokenizer)
+
+
 def split_text(text: str, tokenizer: Tokenizer) -> list[list[str]]:
     """The words of each sentence of a raw text."""
     return list(each_sentence(text, tokenizer))

@@ -14,12 +14,9 @@ from elmokit.errors import ElmoError, FormatError, InputError, unreadable
 from elmokit.io.files import check_contents, write_atomically
 from elmokit.io.text_files import compression, opened
 
-BEGIN = "<S>"
-"""Stands before the first word of a sentence."""
-END = "</S>"
-"""Stands after the last word of a sentence."""
-UNKNOWN = "<UNK>"
-"""Stands for every word outside the vocabulary."""
+BEGIN = "<S>"  # stands before the first word of a sentence
+END = "</S>"  # stands after the last word of a sentence
+UNKNOWN = "<UNK>"  # stands for every word outside the vocabulary
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The original code skips this line of its published vocabulary: it has no row in the softmax.
@@ -43,8 +40,7 @@ class Vocabulary:
     (4, 2, 'the')
     """
 
-    begin, end = BEGIN, END
-    """What is read before the first word of a sentence, and after the last."""
+    begin, end = BEGIN, END  # what is read before the first word of a sentence, and after the last
 
     def __init__(self, words: Iterable[str], counts: Iterable[int] | None = None) -> None:
         self.words = tuple(words)

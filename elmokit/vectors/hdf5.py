@@ -47,8 +47,7 @@ FORMAT_VERSION = ("v108", "v108")
 """HDF5 of 2008, which every h5py reads; older groups would have all their names in memory."""
 WORDS_PER_CHUNK = 1024
 GZIP_LEVEL = 4
-LONGEST_INDEX = (1 << 31) - 1
-"""Bytes of a text that NumPy and old readers have room for."""
+LONGEST_INDEX = (1 << 31) - 1  # bytes of a text that NumPy and old readers have room for
 
 
 def write_hdf5(

@@ -38,7 +38,7 @@ from elmokit.bulk.pipeline import check_not_input, check_unchanged, tokens_per_p
 from elmokit.errors import FormatError, InputError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import LayerChoice
-from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
+from elmokit.io.files import disk_errors, read_object, write_json
 from elmokit.jobs.progress import Observer
 from elmokit.jobs.run_folder import RunFolder, check_same
 from elmokit.static.vectors import unit
@@ -223,8 +223,7 @@ class Build:
             "position": part.position,
             "totals": dict(self.totals),
         }
-        with write_atomically(self.work / DONE) as path:
-            write_object(done, path)
+        write_json(self.work / DONE, done)
 
     def summary(self, output: str | Path) -> BuildSummary:
         """What was read and stored."""

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 
 from elmokit.analysis.senses import Occurrence, evenly
 from elmokit.errors import DiskError, ElmoError, FormatError, InputError, MissingFileError
-from elmokit.io.files import disk_errors, read_object, write_atomically, write_object
+from elmokit.io.files import disk_errors, read_object, write_json
 from elmokit.jobs.progress import Observer
 from elmokit.jobs.run_folder import RunFolder, is_taken
 from elmokit.system import counted, import_extra
 from elmokit.text.tokenizer import LONE_SURROGATE
 
-Location = str | Path
-"""A folder, or a URL of object storage such as s3://bucket/news.index."""
+Location = str | Path  # a folder, or a URL of object storage such as s3://bucket/news.index
 Halves = NDArray[np.float16]
 
 DISK_FULL = ("No space left", "os error 28", "Disk quota", "os error 122", "File too large")
@@ -134,8 +133,7 @@ def write_description(folder: Path, description: IndexDescription) -> None:
         database = connect(folder)
         database.drop_table(TABLE, ignore_missing=True)
         database.create_table(TABLE, pa.table({TEXT: [json.dumps(values)]}))
-    with write_atomically(folder / DESCRIPTION) as path:
-        write_object(values, path)
+    write_json(folder / DESCRIPTION, values)
 
 
 def read_description(location: Location) -> IndexDescription:
@@ -171,19 +169,16 @@ def is_index(folder: Path) -> bool:
     return (folder / DESCRIPTION).is_file()
 
 
-LAYER = "layer_"
-"""Begins the name of a column of vectors."""
+LAYER = "layer_"  # begins the name of a column of vectors
 OCCURRENCES, SENTENCES, FORMS = "occurrences", "sentences", "forms"
 DISTANCE, ROW = "_distance", "_rowid"
 ROWS_WITHOUT_VECTOR_INDEX = 100_000
 """Up to these all vectors are compared, which takes no longer than the rest of a query."""
 VECTORS_PER_PARTITION = 2048
 PARTITIONS_ASKED = 32
-REFINED = 10
-"""So many times the wanted vectors are compared again as they are, not as their codes."""
+REFINED = 10  # so many times the wanted vectors are compared again as they are, not as their codes
 TRAINING_ROUNDS = 20
-TRAINING_VECTORS = 64
-"""Per partition. Compared in float16, which most CPUs cannot, they take long."""
+TRAINING_VECTORS = 64  # per partition. Compared in float16, which most CPUs cannot, they take long.
 SIGNS_PER_BYTE = 8
 JUST_NOW = timedelta(milliseconds=1)
 

@@ -217,8 +217,7 @@ def read_sense_index(path: str | Path) -> SenseIndex:
 FIVE = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
 ALL = "ALL"
 DATA, KEYS = ".data.xml", ".gold.key.txt"
-KINDS = {"NOUN": "1", "VERB": "2", "ADJ": "3", "ADV": "4"}
-"""How sense keys write a part of speech."""
+KINDS = {"NOUN": "1", "VERB": "2", "ADJ": "3", "ADV": "4"}  # how sense keys write a part of speech
 
 
 def find_sense_tests(folder: str | Path) -> dict[str, tuple[Path, Path]]:

@@ -45,13 +45,11 @@ from elmokit.system import counted, import_extra
 Labels = NDArray[np.int64]
 AnyVectors = NDArray[np.floating[Any]]
 
-UNKNOWN = -1
-"""The number of a label that was not learnt: no answer equals it."""
+UNKNOWN = -1  # the number of a label that was not learnt: no answer equals it
 PENALTIES = (1e-3, 1e-4, 1e-5)
 """Each is tried, strong ones first: so much times half the squares of the weights, beside the mean
 loss. The one that is best on the dev set is taken."""
-ITERATIONS = 200
-"""The most of L-BFGS, for each of them."""
+ITERATIONS = 200  # the most of L-BFGS, for each of them
 
 
 class ClassifierScores(NamedTuple):
@@ -232,8 +230,7 @@ def token_vectors(
 
 COLUMNS = ("forward", "backward", "sum")
 ALL = "all"
-TIE = 1e-4
-"""Log probabilities no farther apart than this are equal: they differ by float noise."""
+TIE = 1e-4  # log probabilities no farther apart than this are equal: they differ by float noise
 
 Values = NDArray[np.float64]
 

@@ -141,8 +141,7 @@ def draw_report(axes: Axes, report: ProbeReport) -> None:
 SENTENCES_AT_A_TIME = 1000
 
 
-Step = Callable[[], None]
-"""To be called when one more step of a stage is done."""
+Step = Callable[[], None]  # to be called when one more step of a stage is done
 
 
 @contextmanager

@@ -46,13 +46,11 @@ from elmokit.jobs.progress import Observer
 from elmokit.static.vectors import unit
 
 BASELINE = "first sense of WordNet"
-COSINE_DIGITS = 6
-"""Beyond these, cosines differ by float noise."""
+COSINE_DIGITS = 6  # beyond these, cosines differ by float noise
 
 SenseSums = dict[str, dict[str, NDArray[np.float64]]]
 """Lemma → sense key → the sum (layers, size) of the vectors of its occurrences."""
-Answers = list[str | None]
-"""A sense key for each question; None where there is no answer."""
+Answers = list[str | None]  # a sense key for each question; None where there is no answer
 
 
 @dataclass(frozen=True)
@@ -181,8 +179,7 @@ def nearest_senses(
 CHANCE = "chance"
 MOST_OF_A_WORD = 200
 """Occurrences of a word that are compared: more would let a few words decide, and fill memory."""
-TIE = 1e-5
-"""Cosines no farther apart than this are equal: layer 0 differs by float noise."""
+TIE = 1e-5  # cosines no farther apart than this are equal: layer 0 differs by float noise
 
 Shares = NDArray[np.float64]
 
@@ -195,8 +192,7 @@ class OccurrencePlace(NamedTuple):
     occurrence: SenseOccurrence
 
 
-Word = list[OccurrencePlace]
-"""The occurrences of a word that are compared."""
+Word = list[OccurrencePlace]  # the occurrences of a word that are compared
 
 
 def probe_nearest_sense(

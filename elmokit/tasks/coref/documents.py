@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from elmokit.tasks.examples import Words
 
-PART = "; part "
-"""Between the name of a document and the number of a part of it."""
+PART = "; part "  # between the name of a document and the number of a part of it
 LONGEST_SENTENCE = 1000
 """Words; what is longer is read in pieces, so that any length fits into memory."""
 
@@ -27,8 +26,7 @@ class Span(NamedTuple):
         return Span(self.start + by, self.end + by)
 
 
-Cluster = tuple[Span, ...]
-"""Mentions of one and the same, in the order of the document."""
+Cluster = tuple[Span, ...]  # mentions of one and the same, in the order of the document
 
 
 class PronounQuestion(NamedTuple):

@@ -14,8 +14,7 @@ from elmokit.tasks.coref.documents import Span
 from elmokit.tasks.inputs import BatchVectors, Sizes, join_output
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
 
-DISTANCES = (2, 3, 4, 5, 8, 16, 32, 64)
-"""Where the buckets of distances begin, after that of 1."""
+DISTANCES = (2, 3, 4, 5, 8, 16, 32, 64)  # where the buckets of distances begin, after that of 1
 
 
 class Scorer(nn.Module):

@@ -106,8 +106,7 @@ def mentions(expected: Clusters, predicted: Clusters) -> Shares:
     return Shares(common, len(there), common, len(found))
 
 
-MEASURES = {"MUC": muc, "B³": b_cubed, "CEAFφ4": ceaf}
-"""Those that the score is the mean of."""
+MEASURES = {"MUC": muc, "B³": b_cubed, "CEAFφ4": ceaf}  # those that the score is the mean of
 PLAIN_NAMES = {"MUC": "muc", "B³": "b_cubed", "CEAFφ4": "ceaf_phi4"}
 
 
@@ -192,8 +191,7 @@ class GapScore:
     """How many names of pronouns were found, of each gender."""
 
     by_gender: dict[str, Counts]
-    right: int
-    """Rows of which both names are answered rightly."""
+    right: int  # rows of which both names are answered rightly
     rows: int
 
     @property

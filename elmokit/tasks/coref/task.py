@@ -72,8 +72,7 @@ def cluster_numbers(clusters: Sequence[Cluster], spans: Sequence[Span]) -> list[
 
 
 Clusters = tuple[Cluster, ...]
-READ_AT_ONCE = 4096
-"""Words, padding counted, of the sentences that are read together."""
+READ_AT_ONCE = 4096  # words, padding counted, of the sentences that are read together
 LONGEST_DOCUMENT = 20_000
 """Words beyond which a document is resolved in parts, so that any length fits into memory."""
 
@@ -84,10 +83,8 @@ class CorefPrediction(Prediction):
 
     words: Words
     clusters: tuple[tuple[TextSpan, ...], ...]
-    text: str | None = None
-    """The raw text; None where words were given."""
-    sentences: tuple[int, ...] = (0,)
-    """The first word of each sentence."""
+    text: str | None = None  # the raw text; None where words were given
+    sentences: tuple[int, ...] = (0,)  # the first word of each sentence
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""

@@ -39,8 +39,7 @@ def attend(scores: Tensor, vectors: Tensor, allowed: Tensor) -> Tensor:
     return softmax_where(scores, allowed) @ vectors
 
 
-MAXOUT_POOL = 4
-"""Of how many values a maxout layer keeps the largest."""
+MAXOUT_POOL = 4  # of how many values a maxout layer keeps the largest
 
 
 class BiattentiveClassifier(nn.Module):

@@ -17,8 +17,7 @@ from elmokit.tasks.networks.texts import attend, softmax_where
 from elmokit.tasks.reading.questions import Passage, Question
 from elmokit.tasks.recurrent import BidirectionalLSTM, VariationalDropout
 
-WordSpan = tuple[int, int]
-"""The first word, and the one after the last."""
+WordSpan = tuple[int, int]  # the first word, and the one after the last
 
 
 class Window(NamedTuple):

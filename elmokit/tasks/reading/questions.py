@@ -24,8 +24,7 @@ from elmokit.text.tokenizer import Tokenizer
 class Answer:
     """Words of a text that answer a question."""
 
-    text: str
-    """As it was given; its words may begin before it or end after it."""
+    text: str  # as it was given; its words may begin before it or end after it
     first_word: int
     end_word: int
 
@@ -36,8 +35,7 @@ class Question:
 
     id: str
     words: Words
-    answers: tuple[Answer, ...] = ()
-    """None where they are to be predicted."""
+    answers: tuple[Answer, ...] = ()  # None where they are to be predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,8 @@ class Passage:
     """A text with the questions about it, which share the reading of it."""
 
     text: str
-    context: tuple[Words, ...]
-    """The words of each of its sentences."""
-    offsets: tuple[Offsets, ...]
-    """Where each word stands in the text."""
+    context: tuple[Words, ...]  # the words of each of its sentences
+    offsets: tuple[Offsets, ...]  # where each word stands in the text
     questions: tuple[Question, ...]
     place: str
 

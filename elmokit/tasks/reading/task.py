@@ -60,8 +60,7 @@ class AnswerPrediction(Prediction):
     answer: str
     start: int
     end: int
-    probability: float
-    """Among all spans of words that could be answers."""
+    probability: float  # among all spans of words that could be answers
     marks_text: ClassVar[bool] = False
 
     def to_text(self) -> str:
@@ -73,8 +72,7 @@ class AnswerPrediction(Prediction):
         return asdict(self)
 
 
-Answers = tuple[AnswerPrediction, ...]
-"""One for each question about a text."""
+Answers = tuple[AnswerPrediction, ...]  # one for each question about a text
 
 
 class ReadingTask(Task[Passage, ReadingNetwork, Answers]):

@@ -19,8 +19,7 @@ from elmokit.tasks.config import NetworkConfig
 from elmokit.tasks.inputs import BatchVectors, Sizes
 from elmokit.tasks.recurrent import BidirectionalLSTM
 
-GATES = 5
-"""o, r, i, f and j, in this order; after them stands what the highway carries."""
+GATES = 5  # o, r, i, f and j, in this order; after them stands what the highway carries
 FORGET = 3
 
 
@@ -198,10 +197,8 @@ def slopes(
     return torch.stack([to_o, to_r, to_i, to_f, to_j, to_carried], dim=1), to_cell
 
 
-INDICATOR_SIZE = 100
-"""Of the vector that tells the predicate from other words, as in the paper."""
-FINDER_SIZE = 32
-"""Cells of each direction of the LSTM that finds predicates."""
+INDICATOR_SIZE = 100  # of the vector that tells the predicate from other words, as in the paper
+FINDER_SIZE = 32  # cells of each direction of the LSTM that finds predicates
 
 
 class Predicates(NamedTuple):

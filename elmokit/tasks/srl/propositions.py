@@ -13,8 +13,7 @@ from elmokit.tasks.examples import Words
 from elmokit.tasks.tags import LabelledSpan
 from elmokit.text.characters import short
 
-VERB = "V"
-"""The role of the predicate itself."""
+VERB = "V"  # the role of the predicate itself
 CONTINUED = "C-"
 """What the role of a phrase begins with that continues with an argument which began before."""
 

@@ -42,8 +42,7 @@ WORDS_AT_ONCE = 8192
 """Words that are tagged at once where nothing is learnt, counted once for each predicate."""
 
 
-WordSpan = tuple[int, int]
-"""The first word of a phrase, and the one after its last."""
+WordSpan = tuple[int, int]  # the first word of a phrase, and the one after its last
 
 
 class TaggedPredicate(NamedTuple):
