@@ -250,7 +250,7 @@ def measure(sets: Mapping[str, Set], embedder: Embedder, static: StaticVectors) 
 def shown(rows: Rows, names: Sequence[str], pools: Sequence[str]) -> Iterator[list[str]]:
     """The rows as a table has them; the last cell is the mean of the sets with a star."""
     for (layer, pool), cells in rows.items():
-        if pool and pool not in pools:
+        if (pool and pool not in pools) or not any(cells):
             continue
         chosen = [cell for name, cell in zip(names, cells, strict=True) if name.endswith("*")]
         mean = [f"{fmean(cell[0] for cell in chosen):.1f}"] if all(chosen) and chosen else ["-"]
