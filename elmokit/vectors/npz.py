@@ -8,8 +8,9 @@ were given, are read likewise.
 from __future__ import annotations
 
 import json
+import math
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -104,34 +105,35 @@ class NpzVectors(VectorFile):
         super().__init__(path)
         with damage_of(path):
             self._archive = OwnHandle(lambda: ZipFile(self.path))
-            members = self._archive.get().namelist()
-            self._texts = {name.removesuffix(SUFFIX): name for name in members}
+            members, size = self._archive.get().infolist(), self.path.stat().st_size
+            for one in members:
+                if one.file_size > max(ALWAYS_ALLOWED, MOST_FOLD * min(one.compress_size, size)):
+                    raise ValueError(f"its {one.filename!r} would grow more than {MOST_FOLD} times")
+            self._texts = {one.filename.removesuffix(SUFFIX): one.filename for one in members}
             numbers = [name for name in self._texts if name.isdecimal() and name.isascii()]
-            self._arrays = sorted((int(name), self._texts.pop(name)) for name in numbers)
+            arrays = sorted((int(name), self._texts.pop(name)) for name in numbers)
+            self._lines: Sequence[int] = [line for line, _ in arrays]
+            self._members = [member for _, member in arrays]
             if matrix := self._texts.pop(MATRIX, None):
-                with self._archive.get().open(matrix) as file:
-                    np.lib.format.read_magic(file)
-                    (count, *_), _, _ = np.lib.format.read_array_header_1_0(file)
-                self._arrays = [(line, matrix) for line in range(count)]
+                self._lines, self._members = range(self._rows_of(matrix)), []
             if others := self._texts.keys() - {SENTENCES, IDS, DESCRIPTION}:
                 raise ValueError(f"its array {min(others)!r} is not the number of a line")
             if DESCRIPTION in self._texts:
                 self.description = parse_object(self._text(DESCRIPTION), DESCRIPTION)
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._lines)
 
     def _known_sentences(self) -> Iterator[tuple[int, str]]:
-        for number, (line, _) in enumerate(self._arrays):
+        for number, line in enumerate(self._lines):
             sentence = self._sentences.get(line)
             if sentence is not None:
                 yield number, sentence
 
     def _read(self, number: int) -> SentenceVectors:
-        line, member = self._arrays[number]
-        sentence, id_ = self._sentences.get(line), self._ids.get(line)
-        found = self._matrix[line] if member == MATRIX + SUFFIX else self._array(member)
-        return SentenceVectors(sentence, found, id_)
+        line = self._lines[number]
+        found = self._array(self._members[number]) if self._members else self._matrix[line]
+        return SentenceVectors(self._sentences.get(line), found, self._ids.get(line))
 
     def _close(self) -> None:
         self._archive.close()
@@ -159,11 +161,18 @@ class NpzVectors(VectorFile):
         array = self._array(self._texts[name])
         return array.tobytes() if array.dtype == np.uint8 else str(array)
 
-    def _array(self, member: str) -> NDArray[Any]:
+    def _rows_of(self, member: str) -> int:
+        """How many rows an array says it has, if they are as many bytes as there are."""
         archive = self._archive.get()
-        about = archive.getinfo(member)
-        if about.file_size > max(ALWAYS_ALLOWED, MOST_FOLD * about.compress_size):
-            raise ValueError(f"its array {member!r} would grow more than {MOST_FOLD} times")
+        with archive.open(member) as file:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            there = archive.getinfo(member).file_size - file.tell()
+        if not shape or shape[0] > there or math.prod(shape) * dtype.itemsize != there:
+            raise ValueError(f"its array {member!r} of shape {shape} has {there:,} bytes")
+        return shape[0]
+
+    def _array(self, member: str) -> NDArray[Any]:
         # All of it at once: only at the end is its checksum compared.
-        contents = BytesIO(archive.read(member))
+        contents = BytesIO(self._archive.get().read(member))
         return np.lib.format.read_array(contents, allow_pickle=False)

@@ -7,8 +7,10 @@ import json
 import shutil
 import struct
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import h5py
 import numpy as np
@@ -158,6 +160,29 @@ def test_a_bomb_among_arrays_is_not_unpacked(tmp_path: Path) -> None:
     np.savez_compressed(path, **{"0": np.zeros((40_000, 1024), np.float32)})
     assert path.stat().st_size < 2**18
     assert "would grow" in short_error(lambda: open_vectors(path)[0])
+
+
+@pytest.mark.parametrize(
+    "shape", [(20_000_000, 4), (20_000_000, 0), (10**12, 10**12), (0, 3), (-2, -6), ()]
+)
+def test_pooled_vectors_are_as_many_as_there_are_bytes(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    path, file = tmp_path / "v.npz", BytesIO()
+    about = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, about)  # type: ignore[arg-type]
+    with ZipFile(path, "w") as archive:
+        archive.writestr("vectors.npy", file.getvalue() + bytes(44))
+    assert f"of shape {shape} has 44 bytes" in short_error(open_vectors, path)
+
+
+def test_pooled_vectors_that_are_not_there_take_no_memory(tmp_path: Path) -> None:
+    """A deflated file of kilobytes has 3 million rows: counting them unpacks none."""
+    path = tmp_path / "v.npz"
+    np.savez_compressed(path, vectors=np.zeros((3 << 20, 20), np.int8))
+    with bounded(megabytes=200, seconds=4), open_vectors(path) as found:
+        assert len(found) == 3 << 20
+        assert not list(found.sentences())
 
 
 def rewritten(folder: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> Path:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from chaos.bounds import FULL, SEED, bounded
 from formats.test_efml import write_efml
@@ -35,6 +36,8 @@ from elmokit.tasks.files.examples import read_examples
 from elmokit.tasks.folder import TaskFolder
 from elmokit.text.tokenizer import load_tokenizer
 from elmokit.vectors.files import open_vectors
+from elmokit.vectors.items import Item
+from elmokit.vectors.npz import write_npz
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs timers of CPU time")
 
@@ -157,6 +160,12 @@ def vectors(path: Path) -> object:
         return list(found), list(found.sentences())
 
 
+def pooled(folder: Path) -> Reader:
+    path = folder / "v.npz"
+    write_npz(path, [Item(["a"], np.ones(3, np.float32), n) for n in range(4)])
+    return Reader(path.read_bytes(), path.write_bytes, lambda: vectors(path))
+
+
 TEXT_VECTORS = b"3 2\nthe 1 2\ncat 0.5 -1e3\nsat 3 4\n"
 BINARY_VECTORS = b"2 2\nthe " + struct.pack("<2f", 1, 2) + b"\ncat " + struct.pack("<2f", 3, 4)
 CONLL = (
@@ -174,6 +183,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "weights.safetensors": lambda f: model(f, "weights.safetensors"),
     "vectors.h5": lambda f: copied(f, "vectors.h5", vectors),
     "vectors.npz": lambda f: copied(f, "vectors.npz", vectors),
+    "pooled vectors.npz": pooled,
     "vectors.jsonl": lambda f: copied(f, "vectors.jsonl", vectors),
     "static.safetensors": lambda f: copied(f, "static.safetensors", read_word_vectors),
     "vectors.txt": lambda f: made(f, "v.txt", TEXT_VECTORS, read_word_vectors),
