@@ -184,6 +184,8 @@ class StaticVectors(SplitsText):
         """
         if layers == "all":
             raise InputError("a word has one vector: layers is 'all'; use 'average', or a number")
+        if iter(sentences) is sentences:
+            raise InputError("sentences are read twice, and a generator once; give a list")
         counts = Counter(word for sentence in sentences for word in sentence)
         kept = [word for word, n in counts.most_common(max_words) if n >= min_count]
         if not kept:
@@ -197,6 +199,8 @@ class StaticVectors(SplitsText):
                         sums[word] = sums[word] + vector  # in double precision
                 done += len(words)
                 progress(done, None)
+        if done != counts.total():
+            raise InputError(f"sentences had {counts.total()} words, then {done}; give a list")
         means = np.array([sums[word] / counts[word] for word in kept], np.float32)
         about, tokenizer = {"method": "mean", "layers": str(layers)}, embedder.tokenizer
         return cls(kept, means, name=NAMES["mean"], tokenizer=tokenizer, description=about)

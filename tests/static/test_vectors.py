@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -91,6 +93,16 @@ def test_a_model_s_vectors_of_a_word_are_averaged_over_a_text() -> None:
     assert fewer.words == ["a", "b", "c"]
     assert "no word comes 5 times" in error_of(StaticVectors.from_model, embedder, sentences)
     assert "is 'all'" in error_of(StaticVectors.from_model, embedder, sentences, "all")
+
+
+def test_text_that_cannot_be_read_twice_gives_no_vectors() -> None:
+    class OneFewer(list[list[str]]):
+        def __iter__(self) -> Iterator[list[str]]:
+            return iter([self.pop()] * len(self))
+
+    from_model = partial(StaticVectors.from_model, small_embedder(), min_count=1)
+    assert "generator once; give a list" in error_of(from_model, (one for one in [["a", "b"]]))
+    assert " words, then 2; give a list" in error_of(from_model, OneFewer([["a", "b"]] * 4))
 
 
 def test_analogy_and_neighbours_equal_gensim_s() -> None:
