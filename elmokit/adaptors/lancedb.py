@@ -22,7 +22,7 @@ class ElmoFunction(embeddings.TextEmbeddingFunction):  # type: ignore[misc]
     """
 
     model: str | list[str] | None = None
-    layers: str | int = "average"
+    layers: str | int = 0
     device: str | None = None
     max_retries: int = 0  # what fails here would fail again
 

@@ -1,4 +1,4 @@
-"""Vectors of texts by a frozen biLM, each text read once: what Keras and scikit-learn share."""
+"""Vectors of texts by a frozen biLM, each text read once: what the adaptors share."""
 
 from __future__ import annotations
 
