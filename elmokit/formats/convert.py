@@ -53,6 +53,9 @@ def convert_model(
         is_bundled(source[0]) or native.is_native(model_folder(Path(source[0])))
     )
     target = target or ("allennlp" if from_native else "native")
+    for name, wanted, its in (("half", half, "native"), ("int8", int8, "onnx")):
+        if wanted and target != its:
+            raise InputError(f"--{name} is for --to {its}, not {target}; leave one of them out")
     if target != "cached-vocabulary" and folder.suffix in (".h5", ".hdf5") and not folder.is_dir():
         raise InputError(
             f"{folder}: names a file, and a model is a folder of several; give the name of a "

@@ -56,6 +56,18 @@ def test_an_adaptive_softmax_is_left_out_with_a_remark(tmp_path):
     assert read_model(tmp_path / "pair").config.softmax_words is None
 
 
+@pytest.mark.parametrize(
+    ("flag", "its", "target"),
+    [("int8", "onnx", None), ("int8", "onnx", "native"), ("half", "native", "onnx"),
+     ("half", "native", None), ("half", "native", "cached-vocabulary")],
+)  # fmt: skip
+def test_a_flag_of_another_target_is_refused(tmp_path, flag, its, target):
+    path, arguments = tmp_path / "out", {flag: True, "target": target}
+    message = error_of(convert_model, ["english-small"], path, **arguments, kind=InputError)
+    assert f"--{flag} is for --to {its}, not {target or 'allennlp'}" in message
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("target", [None, "native", "allennlp"])
 def test_a_model_is_no_file(tmp_path, target):
     path = tmp_path / "model.h5"
