@@ -608,6 +608,7 @@ def test_the_page_works_under_the_prefix_of_a_proxy(visit, model):
         page.get_by_role("link", name="API").click()
         page.locator("summary").first.click()
         assert f"curl {address}/elmo/v1/" in page.locator("pre").first.inner_text()
+        assert f"curl {address}/elmo/tasks/{{name}} " in page.locator("#routes").text_content()
         paths |= set(page.evaluate(asked))
     assert {"/elmo/compare", "/elmo/page/style.css", "/elmo/openapi.json"} <= paths
     assert all(path.startswith("/elmo/") for path in paths)

@@ -39,9 +39,8 @@ function fields(schema) {
 function route(path, method, operation) {
   const body = operation.requestBody?.content?.["application/json"]?.schema;
   const answer = operation.responses?.["200"]?.content?.["application/json"]?.schema;
-  const curl = body
-    ? `curl ${urlOf(path)} -H 'content-type: application/json' -d '{…}'`
-    : `curl ${urlOf(path)}`;
+  const call = `curl ${urlOf("/")}${path.slice(1)}`; // urlOf would escape the braces of {name}
+  const curl = body ? `${call} -H 'content-type: application/json' -d '{…}'` : call;
   return element(
     "details",
     { id: operation.operationId },
