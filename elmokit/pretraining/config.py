@@ -116,7 +116,7 @@ class TrainingConfig(Settings):
     scale_loss_by_unroll: bool = True
     """Whether the loss is multiplied by `unroll` before gradients are clipped, as originally."""
     dropout: Share = 0.1
-    multi_token: Annotated[float, Within(least=0)] = 0.0
+    multi_token: Number = 0.0
     """Weight of a second loss, of the word after next, from the same outputs; 0 for none."""
     unigram_bias: bool = False
     """Whether the softmax starts from the words' frequencies or from equal probabilities."""
