@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from hashlib import sha256
@@ -21,20 +21,20 @@ from elmokit.analysis.senses import Occurrence
 from elmokit.errors import ElmoError
 from elmokit.inference.embedder import Vectors
 from elmokit.inference.language_model import LanguageModel
+from elmokit.inference.predictions import find_place
 from elmokit.service import schemas
 from elmokit.service.batching import Embedding, Predicting, Scoring, WordQuestion
 from elmokit.service.middleware import RequestError
 from elmokit.service.schemas import json_response
-from elmokit.service.state import Service, service_of
+from elmokit.service.state import ReadTexts, Service, service_of
 from elmokit.static.vectors import unit
 from elmokit.system import counted
-from elmokit.text.tokenizer import each_sentence
+from elmokit.text.tokenizer import Tokenizer, split_text
 
 Serving = Annotated[Service, Depends(service_of)]
 
 
 T = TypeVar("T")
-LONG_TEXT = 4000  # characters that take a few milliseconds to be split
 LEAST_BYTES = 4  # of a number in a response
 
 
@@ -66,25 +66,34 @@ async def read_texts(
     """The sentences of each text, as lists of words."""
     check_count(service, len(texts), parameter)
     check_characters(service, texts, parameter)
-    split: list[list[list[str]]] = [[] for _ in texts]
-    count, tokenizer = 0, service.model.embedder.tokenizer
-    numbered = (
-        (n, words) for n, text in enumerate(texts) for words in each_sentence(text, tokenizer)
-    )
-    async for number, words in service.read_all(numbered):
-        split[number].append(words)
-        count += len(words)
-        check_most(service.limits.words, count, "words")  # at once: the rest need not be split
+    finds = (partial(split_text, text) for text in texts)
+    split = await find_all(service, finds, service.model.embedder.tokenizer)
     check_words(service, [words for text in split for words in text])
     return split
 
 
-async def read_one(service: Service, text: str, field: str, find: Callable[[], T]) -> T:
+async def read_one(service: Service, text: str, field: str, find: Callable[[Tokenizer], T]) -> T:
     """What `find` makes of a text, which is one sentence or holds the one that is asked about."""
     check_characters(service, [text], field)
-    if len(text) > LONG_TEXT:  # in slices first, lest others wait for what is too long
-        await read_texts(service, [text], field)
-    return await service.read(find)
+    [found] = await find_all(service, [find], service.model.embedder.tokenizer)
+    return found
+
+
+async def find_all(
+    service: Service, finds: Iterable[Callable[[Tokenizer], T]], tokenizer: Tokenizer
+) -> list[T]:
+    """What each makes of its texts, with a tokenizer that has split them in slices."""
+    found: list[T] = []
+    count, read = 0, ReadTexts()
+    async for step in service.read_all(
+        step for find in finds for step in read.run(find, tokenizer)
+    ):
+        if isinstance(step, int):
+            count += step
+            check_most(service.limits.words, count, "words")
+        else:
+            found += step
+    return found
 
 
 async def read_unsplit(service: Service, texts: Sequence[str], parameter: str) -> list[list[str]]:
@@ -370,7 +379,7 @@ async def neighbours(service: Serving, body: schemas.NeighboursBody) -> Response
 async def asked_occurrence(service: Service, body: schemas.NeighboursBody) -> Occurrence:
     """The word that a body marks, or whose position it gives."""
     if body.text is not None and body.sentence is None and body.position is None:
-        find = partial(find_marked, body.text, service.model.embedder.tokenizer)
+        find = partial(find_marked, body.text)
         occurrence = await read_one(service, body.text, "text", find)
         check_words(service, [occurrence.words])
         return occurrence
@@ -398,7 +407,7 @@ MOST_CANDIDATES = 1000
 async def predict(service: Serving, body: schemas.PredictBody) -> Response:
     """The words that fit a place: the next one, the previous one, the missing one."""
     language_model = language_model_of(service)
-    question = await read_question(service, language_model, body)
+    question = await read_question(service, body)
     kind = Predicting(language_model)
     (words,) = await service.gatherer.compute(kind, [question])
     if body.sample is not None:
@@ -406,16 +415,12 @@ async def predict(service: Serving, body: schemas.PredictBody) -> Response:
     return json_response(question.place._asdict() | {"words": [word.to_dict() for word in words]})
 
 
-async def read_question(
-    service: Service, language_model: LanguageModel, body: schemas.PredictBody
-) -> WordQuestion:
+async def read_question(service: Service, body: schemas.PredictBody) -> WordQuestion:
     """What a body asks, within the limits."""
     if body.candidates is not None and body.sample is not None:
         raise RequestError("wrong_fields", "candidates and sample are given; send one of them")
     check_most(MOST_CANDIDATES, len(body.candidates or ()), "candidates", field="candidates")
-    find = partial(
-        language_model.find_place, body.text, previous=body.previous, missing=body.missing
-    )
+    find = partial(find_place, body.text, previous=body.previous, missing=body.missing)
     place = await read_one(service, body.text, "text", find)
     check_words(service, [[*(place.before or ()), *(place.after or ())]])
     return WordQuestion(place, body)

@@ -33,6 +33,7 @@ from elmokit.tasks.folder import TaskFolder, task_folders
 from elmokit.tasks.layer_store import identity_of_bilm
 from elmokit.tasks.trained import TrainedTask
 from elmokit.text.scripts import scripts_of
+from elmokit.text.tokenizer import Token, Tokenizer, each_sentence
 
 FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
@@ -221,9 +222,34 @@ def exhaust_warnings(read: Callable[[list[list[str]]], Any]) -> None:
         read([UNUSUAL_WORDS])
 
 
-T = TypeVar("T")
 SLICE_SECONDS = 0.02
 """How long the texts of one request are split before those of others have their turn."""
+T = TypeVar("T")
+
+
+class ReadTexts(dict[str, list[list[Token]]]):
+    """A tokenizer of texts that are split already; a `KeyError` names another."""
+
+    name, sentences = "", dict.__getitem__
+
+    def words(self, text: str) -> list[Token]:
+        """The words of all sentences in one list."""
+        return [token for words in self[text] for token in words]
+
+    def run(self, find: Callable[[Tokenizer], T], tokenizer: Tokenizer) -> Iterator[int | list[T]]:
+        """The words of each sentence that is split for it, then what is found, in a list."""
+        self.name = tokenizer.name
+        try:
+            yield [find(self)]
+        except KeyError as error:
+            if (text := error.args[0]) in self:
+                raise
+            split: list[list[Token]] = []
+            for words in each_sentence(text, tokenizer):
+                split.append(words)
+                yield len(words)
+            self[text] = split
+            yield from self.run(find, tokenizer)
 
 
 class Service:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -13,46 +14,48 @@ from elmokit.service import schemas
 from elmokit.service.batching import COST_PER_BATCH
 from elmokit.service.middleware import RequestError
 from elmokit.service.routes import (
+    LEAST_BYTES,
     Serving,
     check_characters,
     check_count,
     check_most,
     check_values,
     check_words,
+    find_all,
 )
 from elmokit.service.schemas import json_response
 from elmokit.service.state import ServedTask, Service
-from elmokit.tasks.examples import size_of
-from elmokit.tasks.srl.propositions import WithPredicates
-from elmokit.tasks.task import ParsedInput, Prediction
+from elmokit.tasks.examples import AnyExample, size_of
+from elmokit.tasks.srl.propositions import RoleSentence, WithPredicates
+from elmokit.tasks.task import ParsedInput
 from elmokit.tasks.trained import TrainedTask
 
 task_router = APIRouter(tags=["tasks"])
-MOST_WORDS_OF_ROLES = 512
+MOST_WORDS_OF_ROLES = 256
 """In a sentence: every word may be a predicate, and the sentence is read once for each."""
-WORDS_PER_PREDICATE = 8  # about so many are there for each predicate that is to be found
+VALUES_OF_SPAN = 16  # numbers that would take as many bytes as a span in an answer
 OF_PAIRS = ("pair", "reading")
 
 
 @dataclass(frozen=True)
 class Answering:
-    """Parsed texts, words or pairs to the answers of a task."""
+    """Sentences, pairs or documents to what a task says of them."""
 
     trained: TrainedTask
 
-    def compute(self, items: Sequence[ParsedInput]) -> Sequence[Prediction]:
-        """A prediction for each item."""
-        return list(self.trained.predict_parsed(items))
+    def compute(self, items: Sequence[AnyExample]) -> Sequence[Any]:
+        """What is said of each example."""
+        return self.trained.predict_examples(items)
 
-    def cost(self, item: ParsedInput) -> int:
-        """Its words, markers too; with roles once for each predicate, given or expected."""
-        if self.trained.config.kind != "srl":
-            return sum(len(words) + 2 for each in item.examples for words in each.sentences)
-        return sum(
-            (len(each.words) + 2)
-            * max(len(each.predicates), len(each.words) // WORDS_PER_PREDICATE)
-            for each in item.examples
-        )
+    def cost(self, item: AnyExample) -> int:
+        """Its words, markers too; with roles once for each word that may be a predicate."""
+        return most_reads(item) * sum(len(words) + 2 for words in item.sentences)
+
+
+def most_reads(example: AnyExample) -> int:
+    """How often its `sentences` are read at most: for each predicate that may be found."""
+    found = isinstance(example, RoleSentence) and example.propositions is None
+    return size_of(example) if found else 1
 
 
 @task_router.get("/tasks", response_model=schemas.TaskList)
@@ -71,11 +74,15 @@ async def ask_task(service: Serving, name: str, body: schemas.TaskBody) -> Respo
     texts = [part for item in items for part in parts_of(item)]
     raw = [text for text in texts if isinstance(text, str)]
     check_characters(service, raw, field)
-    kind = Answering(task.trained)
-    parsed = await service.read(partial(parse, kind, items, field))
-    check_size(service, task, parsed, body.probabilities)
-    found = await service.gatherer.compute(kind, parsed)
-    answers = [prediction.to_answer(body.probabilities) for prediction in found]
+    finds = [partial(task.trained.parse, each, f"{field}.{n}") for n, each in enumerate(items)]
+    parsed = await find_all(service, finds, task.trained.tokenizer)
+    values = check_size(service, task, parsed, body.probabilities)
+    examples = [example for one in parsed for example in one.examples]
+    found = iter(await service.gatherer.compute(Answering(task.trained), examples, values))
+    merge = task.trained.task.merge_predictions
+    merged = (merge(one, list(islice(found, len(one.examples)))) for one in parsed)
+    made = (prediction.to_answer(body.probabilities) for prediction in merged)
+    answers = [answer async for answer in service.read_all(made)]
     return json_response({"task": name, "answers": answers})
 
 
@@ -103,6 +110,7 @@ def items_of(task: ServedTask, body: schemas.TaskBody) -> tuple[list[Any], str]:
     if config.kind != "srl":
         problem = f"the task {config.name} knows no predicates; leave them out"
         raise RequestError("wrong_fields", problem, parameter="predicates")
+    check_most(MOST_WORDS_OF_ROLES, len(body.predicates), "words", field="predicates")
     return [WithPredicates(item, body.predicates) for item in items], given[0]
 
 
@@ -113,26 +121,33 @@ def parts_of(item: Any) -> Sequence[Any]:
     return item if isinstance(item, tuple) else [item]
 
 
-def parse(kind: Answering, items: Sequence[Any], field: str) -> list[ParsedInput]:
-    """Items as sentences of words; an error names the item."""
-    return [kind.trained.parse(item, f"{field}.{number}") for number, item in enumerate(items)]
-
-
 def check_size(
     service: Service, task: ServedTask, parsed: Sequence[ParsedInput], probabilities: bool
-) -> None:
-    """Raise for more words than a batch has room for, or too long an answer."""
-    kind = task.trained.config.kind
+) -> int:
+    """Raise for more words than a batch has room for, or too long an answer; its numbers."""
+    kind, labels, values = task.trained.config.kind, len(task.trained.labels), 0
+    depth = {"srl": 1, "coref": task.trained.config.coref.longest_span}.get(kind)
     check_words(
         service, [words for one in parsed for each in one.examples for words in each.sentences]
     )
     for number, one in enumerate(parsed):
-        where = f"item {number}, from 0, has "
+        where, size = f"item {number}, from 0, has ", sum(map(size_of, one.examples))
         if kind == "srl":
             longest = max((len(each.words) for each in one.examples), default=0)
             check_most(MOST_WORDS_OF_ROLES, longest, "words", where=f"{where}a sentence of ")
-        check_most(COST_PER_BATCH, sum(map(size_of, one.examples)), "words")
-    if probabilities:
-        rows = sum(size_of(each) for one in parsed for each in one.examples)
-        rows = rows if kind == "tags" else len(parsed)
-        check_values(service, rows * len(task.trained.labels))
+        check_most(COST_PER_BATCH, size, "words")
+        values += most_values(one, depth) if depth else 0
+        values += probabilities * labels * (size if kind == "tags" else 1)
+    check_values(service, values)
+    return values
+
+
+def most_values(parsed: ParsedInput, depth: int) -> int:
+    """How many numbers take as many bytes as spans in one another, so many at a word."""
+    sizes = [
+        (most_reads(each), size_of(each), sum(len(w) for words in each.sentences for w in words))
+        for each in parsed.examples
+    ]
+    blank = max(0, len(parsed.text or "") - sum(w + c for _, w, c in sizes))
+    letters = depth / LEAST_BYTES
+    return round(sum(n * (VALUES_OF_SPAN * w + letters * (c + blank)) for n, w, c in sizes))

@@ -45,7 +45,7 @@ from elmokit.tasks.reading.task import ReadingTask
 from elmokit.tasks.srl.task import SrlTask
 from elmokit.tasks.task import AnyTask, ParsedInput, Prediction, TaskModel
 from elmokit.tasks.trainer import Evaluation, answers, evaluate
-from elmokit.text.tokenizer import AnyTokenizer, tokenizer_of
+from elmokit.text.tokenizer import AnyTokenizer, Tokenizer, tokenizer_of
 
 OF_BILM = "inputs.elmo.bilm."
 """What the names of its weights begin with, which are not among the task's."""
@@ -390,9 +390,10 @@ class TrainedTask:
                     done += words
                 size = min(2 * size, most)
 
-    def parse(self, item: Any, place: str) -> ParsedInput:
+    def parse(self, item: Any, place: str, tokenizer: Tokenizer | None = None) -> ParsedInput:
         """What somebody asks about, as sentences of words; `place` names it in errors."""
-        parsed = self.task.parse_input(item, self.tokenizer, place)
+        split_by = self.tokenizer if tokenizer is None else tokenizer
+        parsed = self.task.parse_input(item, split_by, place)
         of_given_words = parsed.text is not None and self.task.kind in OF_GIVEN_WORDS
         if of_given_words and self.tokenizer.name == "kiwi" and not self._warned:
             self._warned = True
@@ -404,13 +405,17 @@ class TrainedTask:
     ) -> Iterator[Prediction]:
         """Predictions for what `parse` gave, all computed at once."""
         examples = [example for parsed in inputs for example in parsed.examples]
-        found = iter(
-            self.task.predict_batches(
-                examples, lambda some: answers(self.model, some, self.task.predict, progress)
-            )
-        )
+        found = iter(self.predict_examples(examples, progress))
         for parsed in inputs:
             yield self.task.merge_predictions(parsed, list(islice(found, len(parsed.examples))))
+
+    def predict_examples(
+        self, examples: Sequence[AnyExample], progress: Progress | None = None
+    ) -> Sequence[Any]:
+        """What is said of each, of which `Task.merge_predictions` makes predictions."""
+        return self.task.predict_batches(
+            examples, lambda some: answers(self.model, some, self.task.predict, progress)
+        )
 
     def evaluate(
         self,

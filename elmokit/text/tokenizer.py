@@ -206,14 +206,14 @@ class SplitsText:
 
 def split_text(text: str, tokenizer: Tokenizer) -> list[list[str]]:
     """The words of each sentence of a raw text."""
-    return list(each_sentence(text, tokenizer))
-
-
-def each_sentence(text: str, tokenizer: Tokenizer) -> Iterator[list[str]]:
-    """The same, one by one as they are found, by tokenizers that can."""
     check_text(text)
-    found = getattr(tokenizer, "each_sentence", tokenizer.sentences)(text)
-    return ([token.text for token in sentence] for sentence in found)
+    return [[token.text for token in sentence] for sentence in tokenizer.sentences(text)]
+
+
+def each_sentence(text: str, tokenizer: Tokenizer) -> Iterable[list[Token]]:
+    """The words of each sentence, one by one as they are found, by tokenizers that can."""
+    found: Iterable[list[Token]] = getattr(tokenizer, "each_sentence", tokenizer.sentences)(text)
+    return found
 
 
 def check_text(text: object) -> None:

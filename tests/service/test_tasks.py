@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ from helpers import error_of
 from tasks.small_tasks import embedder, plain_values, train, write_bilm
 
 from elmokit import TrainedTask, WithPredicates
+from elmokit.service import state
+from elmokit.service.batching import COST_PER_BATCH
 from elmokit.service.middleware import Limits
 from elmokit.service.state import ServedModel, ServedTask, load_model
 from elmokit.tasks.folder import TaskFolder
@@ -107,6 +110,7 @@ def test_tasks_are_listed_with_labels_and_scores(converse, answering) -> None:
         ("ner", {"sentences": [["a", ""]]}, 400, "invalid_input"),
         ("ner", {"sentences": [["a"] * 3000]}, 413, "sentence_too_long"),
         ("coref", {"texts": ["go . " * 8200]}, 413, "too_many_words"),
+        ("srl", {"texts": ["go"], "predicates": ["a"] * 600}, 413, "too_many_words"),
         ("srl", {"texts": ["go " * 600]}, 413, "sentence_too_long"),
         ("srl", {"texts": ["go " * 300], "predicates": ["go"]}, 413, "too_many_words"),
     ],
@@ -181,3 +185,74 @@ def test_without_its_tokenizer_a_task_answers_who_sends_words(
     assert post("/tasks/spam", {"sentences": [["go"]]}, model=model).status_code == 200
     error = post("/tasks/spam", {"texts": ["go"]}, model=model).json()["error"]
     assert error["code"] == "missing_library"
+
+
+def test_texts_are_split_once_in_slices_and_no_further_than_the_words_allowed(
+    converse, answering, monkeypatch
+) -> None:
+    ask, split = "/tasks/ner", state.each_sentence
+    waiting, seen = threading.Event(), []
+
+    def each_sentence(text, tokenizer):
+        seen.append(text)
+        if text == "long":
+            while not waiting.wait(0.03):
+                yield from split("go", tokenizer)
+        while text == "endless":
+            yield ["a"]
+        yield from split(text, tokenizer)
+
+    async def talk(client):
+        long = asyncio.create_task(client.post(ask, json={"texts": ["long", TEXT, TEXT]}))
+        await asyncio.sleep(0.1)
+        short = await client.post(ask, json={"texts": ["we go"]})
+        early = not long.done()
+        waiting.set()
+        endless = await client.post(ask, json={"texts": ["endless"]})
+        marked = await client.post("/neighbours", json={"text": "a *cat* "})
+        return early, short, await long, endless, marked
+
+    monkeypatch.setattr(state, "each_sentence", each_sentence)
+    talk_in_time = lambda client: asyncio.wait_for(talk(client), 60)  # noqa: E731
+    found = converse(talk_in_time, model=answering, limits=Limits(words=999))
+    early, short, long, endless, marked = found
+    assert (early, short.status_code, long.status_code) == (True, 200, 200)
+    assert endless.json()["error"]["code"] == "too_many_words"
+    assert marked.json()["error"]["code"] == "no_index"
+    assert sorted(seen) == sorted(["long", TEXT, "we go", "endless", "a cat "])
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("srl", {"texts": ["go " * 250 + ". "] * 5}),
+        ("srl", {"texts": ["go" + " " * 30_000 + "go " * 250] * 3}),
+        ("srl", {"sentences": [["x" * 400_000, *["go"] * 250]]}),
+        ("coref", {"sentences": [["x" * 2_000_000, "she"]]}),
+    ],
+)
+def test_what_may_have_too_long_an_answer_is_not_computed(post, answering, name, body) -> None:
+    limits = Limits(answer_values=2**18 if name == "coref" else 2**22)
+    error = post(f"/tasks/{name}", body, model=answering, limits=limits).json()["error"]
+    assert error["code"] == "response_too_long"
+
+
+def test_every_word_may_be_a_predicate_so_sentences_are_computed_in_pieces(
+    converse, answering, monkeypatch
+) -> None:
+    trained, batches = answering.tasks["srl"].trained, []
+
+    def predict_examples(examples):
+        batches.append([len(one.words) for one in examples])
+        return TrainedTask.predict_examples(trained, examples)
+
+    text = " ".join(["we go " * 40 + "."] * 12)
+    expected = [one.to_answer() for one in trained.predict([text])]
+    monkeypatch.setattr(trained, "predict_examples", predict_examples)
+    response = converse(
+        lambda client: client.post("/tasks/srl", json={"texts": [text]}), model=answering
+    )
+    assert_same_answers(response.json()["answers"], expected)
+    lengths = [length for batch in batches for length in batch]
+    assert len(lengths) == 12
+    assert all(sum(n * n for n in batch) < 2 * COST_PER_BATCH for batch in batches)

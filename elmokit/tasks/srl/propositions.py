@@ -106,9 +106,10 @@ def numbers_of(predicates: Sequence[int | str], words: Sequence[str], place: str
             f"{place}: predicates are {short(predicates)}; give a list of the numbers of words, "
             "from 0, or of words"
         )
+    lower = [word.lower() for word in words]
     for given in predicates:
         if isinstance(given, str):
-            yield from (n for n, word in enumerate(words) if word.lower() == given.lower())
+            yield from (n for n, word in enumerate(lower) if word == given.lower())
         elif isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(words):
             raise InputError(
                 f"{place}: a predicate is {short(given)}; give the number of a word, of which "
