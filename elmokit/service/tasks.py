@@ -31,8 +31,8 @@ from elmokit.tasks.task import ParsedInput
 from elmokit.tasks.trained import TrainedTask
 
 task_router = APIRouter(tags=["tasks"])
-MOST_WORDS_OF_ROLES = 256
-"""In a sentence: every word may be a predicate, and the sentence is read once for each."""
+MOST_WORDS_OF_ROLES = 512  # in a sentence, which is read once for each predicate
+MOST_WORDS_TO_FIND = 128  # where any of them may be found to be one
 VALUES_OF_SPAN = 16  # numbers that would take as many bytes as a span in an answer
 OF_PAIRS = ("pair", "reading")
 
@@ -134,7 +134,9 @@ def check_size(
         where, size = f"item {number}, from 0, has ", sum(map(size_of, one.examples))
         if kind == "srl":
             longest = max((len(each.words) for each in one.examples), default=0)
-            check_most(MOST_WORDS_OF_ROLES, longest, "words", where=f"{where}a sentence of ")
+            to_find = any(most_reads(each) > 1 for each in one.examples)
+            most = MOST_WORDS_TO_FIND if to_find else MOST_WORDS_OF_ROLES
+            check_most(most, longest, "words", where=f"{where}a sentence of ")
         check_most(COST_PER_BATCH, size, "words")
         values += most_values(one, depth) if depth else 0
         values += probabilities * labels * (size if kind == "tags" else 1)

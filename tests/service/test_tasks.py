@@ -111,7 +111,7 @@ def test_tasks_are_listed_with_labels_and_scores(converse, answering) -> None:
         ("ner", {"sentences": [["a"] * 3000]}, 413, "sentence_too_long"),
         ("coref", {"texts": ["go . " * 8200]}, 413, "too_many_words"),
         ("srl", {"texts": ["go"], "predicates": ["a"] * 600}, 413, "too_many_words"),
-        ("srl", {"texts": ["go " * 600]}, 413, "sentence_too_long"),
+        ("srl", {"texts": ["go " * 130]}, 413, "sentence_too_long"),
         ("srl", {"texts": ["go " * 300], "predicates": ["go"]}, 413, "too_many_words"),
     ],
 )
@@ -225,9 +225,9 @@ def test_texts_are_split_once_in_slices_and_no_further_than_the_words_allowed(
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        ("srl", {"texts": ["go " * 250 + ". "] * 5}),
-        ("srl", {"texts": ["go" + " " * 30_000 + "go " * 250] * 3}),
-        ("srl", {"sentences": [["x" * 400_000, *["go"] * 250]]}),
+        ("srl", {"texts": ["go " * 120 + ". "] * 25}),
+        ("srl", {"texts": ["go" + " " * 90_000 + "go " * 120] * 3}),
+        ("srl", {"sentences": [["x" * 400_000, *["go"] * 120]]}),
         ("coref", {"sentences": [["x" * 2_000_000, "she"]]}),
     ],
 )
