@@ -35,6 +35,7 @@ from elmokit.adaptors.text_reader import (
     TextReader,
     absolute,
     checked_texts,
+    fetched,
     load_shared,
 )
 from elmokit.errors import ElmoError, FormatError, InputError
@@ -262,8 +263,7 @@ class ElmoLayer(keras.layers.Layer):  # type: ignore[misc]
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ElmoLayer:
         """The layer that `get_config` described, with the same model or none."""
-        elsewhere = _model_elsewhere.get()
-        return cls(**config if elsewhere is None else {**config, "model": elsewhere})
+        return cls(**{**config, "model": _model_elsewhere.get() or fetched(config.get("model"))})
 
     def _read(self, inputs: Tensor) -> list[Vectors]:
         """What the outputs need of each text: (layers, words, size).

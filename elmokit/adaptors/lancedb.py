@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from elmokit.adaptors.text_reader import absolute, load_shared
+from elmokit.adaptors.text_reader import absolute, fetched, load_shared
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Vectors
 from elmokit.system import import_extra
@@ -17,8 +17,8 @@ embeddings: Any = import_extra("lancedb.embeddings", "lancedb", "LanceDB")
 class ElmoFunction(embeddings.TextEmbeddingFunction):  # type: ignore[misc]
     """The vectors of `Embedder.encode`: of each text the mean over its words.
 
-    A table names the model, by its absolute path if it is a folder, and does not hold it. A program
-    that opens the table imports this module first.
+    A table names the model, by its absolute path if it is a folder, and does not hold it; none is
+    fetched for it. A program that opens the table imports this module first.
     """
 
     model: str | list[str] | None = None
@@ -39,4 +39,4 @@ class ElmoFunction(embeddings.TextEmbeddingFunction):  # type: ignore[misc]
         return {**super().safe_model_dump(), "model": absolute(self.model)}
 
     def _embedder(self) -> Embedder:
-        return load_shared(self.model, self.device).embedder
+        return load_shared(fetched(self.model), self.device).embedder

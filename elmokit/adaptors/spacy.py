@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from elmokit.adaptors.text_reader import absolute, load_shared, shared_reader
-from elmokit.errors import InputError, MissingFileError
+from elmokit.adaptors.text_reader import absolute, fetched, load_shared, shared_reader
+from elmokit.errors import FormatError, InputError, MissingFileError
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Vectors
 from elmokit.io.files import read_object, write_json
@@ -86,8 +86,10 @@ class ElmoComponent:
     def from_disk(self, path: str | Path, **_: Any) -> ElmoComponent:
         """Use the model of a saved pipeline, and no other."""
         record = read_object(path)
-        if self.model == record["model"]:  # else somebody says where it is now
-            self.model = record["path"]
+        if not {"model", "path"} <= record.keys() or type(record.get("checksum")) is not str:
+            raise FormatError(f"{path}: must have model, path, checksum; save the pipeline again")
+        moved = self.model != record["model"]  # somebody says where it is now
+        self.model = fetched(self.model if moved else record["path"])
         self.checksum = record["checksum"]
         return self
 
@@ -107,7 +109,7 @@ def elmo_tok2vec(model: Model = None, cache_megabytes: int = 512) -> Any:
     parts: dict[str, Any] = {"dims": {"nO": None}, "params": {"mix": None}, "attrs": attrs}
     layer = thinc.Model("elmo", mix_layers, **parts)
     with suppress(MissingFileError):  # one that is read back knows where it was
-        loaded = load_shared(model)
+        loaded = load_shared(fetched(model))
         layer.attrs["checksum"] = loaded.checksum
         layer.set_dim("nO", loaded.embedder.vector_size)
         layer.set_param("mix", layer.ops.alloc1f(loaded.embedder.config.layer_count + 1))
@@ -117,8 +119,8 @@ def elmo_tok2vec(model: Model = None, cache_megabytes: int = 512) -> Any:
 def mix_layers(layer: Any, docs: Sequence[Any], is_train: bool) -> tuple[list[Any], Any]:
     """The mix of each doc's layers, and what makes its gradient; equation 1 of the paper."""
     attrs, ops = layer.attrs, layer.ops
-    remedy = "put it back where it was when this was trained"
-    embedder = load_shared(attrs["model"], expected=attrs["checksum"], remedy=remedy).embedder
+    saved = {"expected": attrs["checksum"], "remedy": "put it back where it was in training"}
+    embedder = load_shared(fetched(attrs["model"]), **saved).embedder
 
     def read(sentences: Sequence[list[str]]) -> Iterable[Vectors]:
         if not is_train:

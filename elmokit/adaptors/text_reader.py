@@ -26,6 +26,7 @@ from elmokit.bundled import is_bundled
 from elmokit.config import Count, CountOrZero, Precision, checked
 from elmokit.errors import InputError, MissingFileError
 from elmokit.formats.find import FOLDERS_OF_CHECKPOINTS, MODEL_OF_RUN, is_published
+from elmokit.formats.published import check_fetched
 from elmokit.formats.tf_checkpoint import is_checkpoint, prefix_of
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.layers import Vectors
@@ -57,6 +58,14 @@ def absolute(spec: Any) -> Any:
     return os.path.abspath(spec) if there else spec
 
 
+def fetched(spec: Any) -> Any:
+    """What a file of anybody's names, unless it would be fetched now, unasked."""
+    locations = [each for each in locations_of(spec) if not HUB_URL.fullmatch(each)]
+    for each in locations:
+        check_fetched(each, "the model", f"if you trust it: elmo info {' '.join(locations)}")
+    return spec
+
+
 def load_shared(
     spec: Spec,
     device: str | torch.device | None = None,
@@ -75,8 +84,7 @@ def load_shared(
         named = "://" in location or is_published(location) or is_bundled(location)
         # A word that nothing was trained with may be a misspelt name, which loading has hints for.
         is_path = expected is not None or os.path.isabs(location)
-        there = os.path.exists(location) or is_checkpoint(location)
-        if is_path and not named and not there:
+        if is_path and not (named or os.path.exists(location) or is_checkpoint(location)):
             raise MissingFileError(f"{location}: there is no such file or folder; {remedy}")
     loaded = _load(locations, _stamp(locations), device, precision)
     if expected not in (None, loaded.checksum):

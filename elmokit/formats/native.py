@@ -170,8 +170,10 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
 
 def _read_card(folder: Path) -> str:
     """The model card; a link that leads out of the folder is passed over, as cards are copied."""
-    card = folder / CARD
-    inside = card.is_file() and card.resolve().is_relative_to(folder.resolve())
+    card, home = folder / CARD, folder.resolve()
+    # In the Hub's cache all files of snapshots/REVISION are links into blobs, beside snapshots.
+    blobs = [above.with_name("blobs") for above in home.parents[:2] if above.name == "snapshots"]
+    inside = card.is_file() and any(map(card.resolve().is_relative_to, [home, *blobs]))
     if card.is_symlink() and not inside:
         message = f"{card}: is a link to another place; the model is read without its card"
         warnings.warn(message, ElmoWarning, stacklevel=3)

@@ -8,6 +8,7 @@ Hub are `hf://user/name`.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -183,6 +184,21 @@ def softmax_fetched(name: str) -> tuple[Path, Path] | None:
     return download_softmax(name)
 
 
+def check_fetched(location: str, what: str, remedy: str) -> None:
+    """Raise where a name or URL, in a file that may be anybody's, was not fetched before."""
+    name, files = location.lower(), ("options.json", "weights.hdf5")
+    if "://" not in name and (name not in published_names() or Path(location).exists()):
+        return
+    here = cache_path(EFML_URLS.get(name, location)).exists()
+    if location.startswith(HF_PREFIX):
+        with suppress(FetchError):
+            here = from_hub(location, local=True).is_dir()
+    elif "://" not in name and name not in EFML_URLS:
+        here = all(map(_cached, map(find_published(name).urls, files)))
+    if not here:
+        raise InputError(f"{what} is {location}, which was not fetched here before; {remedy}")
+
+
 def _cached(urls: tuple[str, ...]) -> tuple[str, ...]:
     """Those of some URLs whose file is in the cache."""
     return tuple(url for url in urls if cache_path(url).exists())
@@ -207,26 +223,26 @@ def _first_that_answers(
 HF_PREFIX = "hf://"
 """Begins the names of models on the Hugging Face Hub: `hf://user/name`, then maybe `@revision`."""
 HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@(.+))?", re.ASCII)
-HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.txt.gz", "*.hdf5", "*.h5", "*.md"]  # no pickles
+HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.txt.gz", "*.h*5", "*.model", "*.md"]
+HUB_FILES += ["*.index", "*.data-*-of-*", "*checkpoint"]  # of TensorFlow; pickles are not fetched
 
 
-def from_hub(location: str, progress: Progress | None = None) -> Path:
-    """The folder of a model on the Hub, fetched once into the Hub's own cache."""
+def from_hub(location: str, progress: Progress | None = None, *, local: bool = False) -> Path:
+    """The folder of a model on the Hub, fetched once into its own cache; if `local`, before."""
     name = HUB_NAME.fullmatch(location.removeprefix(HF_PREFIX))
     if name is None:
-        raise InputError(
-            f"{location}: must be {HF_PREFIX}user/name, or {HF_PREFIX}user/name@revision"
-        )
+        raise InputError(f"{location}: must be hf://user/name, or hf://user/name@revision")
     hub = import_extra("huggingface_hub", "hub")
 
     class Bar(tqdm):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **settings: Any) -> None:
-            settings["disable"] = progress is None or None  # None: shown on a terminal alone
-            super().__init__(*arguments, **settings)
+            # None: shown on a terminal alone
+            super().__init__(*arguments, **settings | {"disable": progress is None or None})
 
     try:
         place = {"repo_id": name[1], "revision": name[2], "allow_patterns": HUB_FILES}
-        return Path(hub.snapshot_download(**place, library_name="elmokit", tqdm_class=Bar))
+        settings = {"library_name": "elmokit", "tqdm_class": Bar, "local_files_only": local}
+        return Path(hub.snapshot_download(**place, **settings))
     except Exception as error:  # its errors have no base but this one
         why = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
         advice = "see that the name and the network are right; private ones need `hf auth login`"

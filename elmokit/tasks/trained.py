@@ -16,9 +16,10 @@ import torch
 from elmokit.config import make_table, naming
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.native import SavedModel, check_finite, misfit, write_model
+from elmokit.formats.published import check_fetched
 from elmokit.inference.embedder import Embedder
 from elmokit.inference.token_vectors import check_device
-from elmokit.io.fetch import Progress, cache_path
+from elmokit.io.fetch import Progress
 from elmokit.io.files import disk_errors, read_object, sha256_of, write_atomically, write_json
 from elmokit.io.text_files import TextSettings
 from elmokit.jobs.checkpoints import read_tensors, write_tensors
@@ -146,12 +147,8 @@ def _reference(folder: TaskFolder, about: Mapping[str, Any]) -> BilmReference:
         )
     with naming(folder.folder / CONFIG):
         reference: BilmReference = make_table(BilmReference, "reference", about["reference"])
-    for place in (reference.model, reference.weights, reference.vocabulary):
-        if place and "://" in place and not cache_path(place).exists():
-            raise InputError(
-                f"{folder.folder}: its biLM is at {place}, which was not fetched here before; name "
-                "it to have it fetched (--model)"
-            )
+    for place in filter(None, (reference.model, reference.weights, reference.vocabulary)):
+        check_fetched(place, f"{folder.folder}: its biLM", "name it to fetch it (--model)")
     place = reference.model or ""
     if os.path.isabs(place) and not Path(place).exists():
         raise InputError(

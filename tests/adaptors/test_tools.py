@@ -375,6 +375,18 @@ def test_table_of_lancedb_embeds_its_texts_and_finds_them(
     assert_close(plain.compute_source_embeddings(written[:3]), embedder.encode(written[:3]))
 
 
+@pytest.mark.parametrize("place", ["Original", "efml-korean", ["a", "http://localhost:1/w.hdf5"]])
+def test_a_table_of_lancedb_fetches_no_model_unasked(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lancedb", reason="the extra lancedb is not installed")
+    from elmokit.adaptors.lancedb import ElmoFunction
+
+    monkeypatch.setattr("elmokit.io.fetch._fetch", None)
+    message = error_of(ElmoFunction.create(model=place).ndims)
+    assert "which was not fetched here before; if you trust it: elmo info" in message
+
+
 # What is missing
 
 

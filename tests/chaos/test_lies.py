@@ -6,9 +6,11 @@ import hashlib
 import json
 import shutil
 import struct
+import sys
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from zipfile import ZipFile
 
@@ -270,12 +272,51 @@ def test_labels_are_names(task: Path) -> None:
         assert "must be a list of names" in short_error(TrainedTask.load, task)
 
 
-@pytest.mark.parametrize("name", ["model", "weights", "vocabulary"])
-def test_a_task_fetches_no_model_unasked(task: Path, name: str) -> None:
-    changed(task / "config.json", ["bilm", "reference", name], "http://localhost:1/model.zip")
+URL = "http://localhost:1/model.zip"
+UNASKED = [
+    *(("weights", URL), ("vocabulary", URL)),
+    *(("model", each) for each in (URL, "hf://ada/my-elmo", "Original", "5.5b", "efml-Korean")),
+]
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is fetched is a failure; of the Hub nothing is here."""
+    monkeypatch.setattr("elmokit.io.fetch._fetch", None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", EmptyHub("huggingface_hub"))
+
+
+class EmptyHub(ModuleType):
+    def snapshot_download(self, *, local_files_only: bool, **_: object) -> str:
+        assert local_files_only
+        raise OSError("it is not in the cache")
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize(("name", "place"), UNASKED)
+def test_a_task_fetches_no_model_unasked(task: Path, name: str, place: str) -> None:
+    changed(task / "config.json", ["bilm", "reference", name], place)
     message = short_error(TrainedTask.load, task)
-    assert "http://localhost:1/model.zip, which was not fetched" in message
+    assert f"its biLM is {place}, which was not fetched here before; name it" in message
     assert "(--model)" in message
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_pipeline_fetches_no_model_unasked(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="the extra spacy is not installed")
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo")
+    for place in ("hf://ada/my-elmo", "original"):
+        record = {"model": None, "path": place, "checksum": "0" * 64}
+        message = short_error(elmo.from_disk, write(tmp_path / "elmo", json.dumps(record)))
+        assert f"the model is {place}, which was not fetched here before" in message
+        elmo.model = None
+        for missing in record:
+            less = {name: record[name] for name in record if name != missing}
+            file = write(tmp_path / "elmo", json.dumps(less))
+            assert "must have model, path, checksum" in error_of(elmo.from_disk, file)
+        layer = spacy.registry.architectures.get("elmokit.Tok2Vec.v1")
+        assert "not fetched here before" in short_error(layer, place)
 
 
 RUNS = {

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from formats.small_hub import TOKEN, small_hub
-from helpers import SLOWLY, error_of, files_in
+from helpers import SLOWLY, error_of, files_in, write
+from random_models import random_options, random_weights
+from small_checkpoints import training_names, write_checkpoint
 from small_models import write_small_model
+from tasks.small_tasks import ONE_EPOCH, train, write_bilm
 
 from elmokit import Embedder
 from elmokit.errors import InputError
+from elmokit.formats.find import read_model
+from elmokit.tasks.trained import BilmReference, TrainedTask
 
 Run = Callable[..., str]
 
@@ -100,3 +109,63 @@ def test_the_hubs_library_is_named_where_it_is_missing(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     message = error_of(Embedder.load, "hf://ada/my-elmo")
     assert message == 'huggingface_hub is not installed; run: pip install "elmokit[hub]"'
+
+
+class HubCache(ModuleType):
+    """Lays files out as the Hub's library does: links into `blobs`; only what is asked for."""
+
+    def __init__(self, published: Path, home: Path) -> None:
+        super().__init__("huggingface_hub")
+        self.published, self.home = published, home
+        self.fetched = 0
+
+    def snapshot_download(
+        self, *, repo_id: str, allow_patterns: list[str], local_files_only: bool, **_: object
+    ) -> str:
+        snapshot = self.home / f"models--{repo_id.replace('/', '--')}" / "snapshots" / "c0ffee"
+        if local_files_only and not snapshot.exists():
+            raise OSError("it is not in the cache")
+        for name in () if snapshot.exists() else sorted(files_in(self.published)):
+            if any(fnmatch(name, pattern) for pattern in allow_patterns):
+                self.fetched += 1
+                blob, link = snapshot.parents[1] / "blobs" / str(self.fetched), snapshot / name
+                for path in (blob, link):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(self.published / name, blob)
+                link.symlink_to(os.path.relpath(blob, link.parent))
+        return str(snapshot)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubCache:
+    library = HubCache(tmp_path / "published", tmp_path / "home")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", library)
+    return library
+
+
+@pytest.mark.parametrize("inside", ["", "model"])
+def test_the_card_comes_with_the_model(cache: HubCache, inside: str) -> None:
+    folder = Path(write_small_model(cache.published / inside))
+    assert read_model("hf://ada/my-elmo").card == (folder / "README.md").read_text()
+
+
+def test_a_task_finds_its_bilm_in_the_hubs_cache(cache: HubCache, tmp_path: Path) -> None:
+    write_bilm(cache.published)
+    task = train(tmp_path, "spam", ONE_EPOCH, bilm=BilmReference("hf://ada/my-elmo")).folder
+    assert TrainedTask.load(task).predict(["Win a prize now"])
+    shutil.rmtree(cache.home)
+    message = error_of(TrainedTask.load, task, kind=InputError)
+    assert "its biLM is hf://ada/my-elmo, which was not fetched here before" in message
+
+
+@pytest.mark.parametrize("prefix", ["model.ckpt-7", "variables/variables", "saves/model"])
+def test_checkpoints_on_the_hub_are_fetched_whole(cache: HubCache, prefix: str) -> None:
+    options = random_options()
+    write_checkpoint(cache.published / prefix, training_names(random_weights(options)))
+    write(cache.published / "options.json", json.dumps(options))
+    write(cache.published / "encoder.pkl", "of somebody")
+
+    found = Embedder.load("hf://ada/my-elmo")
+
+    assert found.fingerprint() == Embedder.load(cache.published / prefix).fingerprint()
+    assert cache.fetched == len(files_in(cache.published)) - 1
