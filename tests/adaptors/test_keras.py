@@ -223,6 +223,12 @@ def test_sequential_model_without_an_input_takes_the_array_for_floats(files: Fil
 # Saving and loading
 
 
+def test_a_saved_layer_fetches_no_model_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmokit.io.fetch._fetch", None)
+    message = error_of(ElmoLayer.from_config, {"model": "original", "checksum": None})
+    assert "the model is original, which was not fetched here before" in message
+
+
 def test_saved_model_predicts_what_it_did_and_trains_on(files: Files, tmp_path: Path) -> None:
     model = spam_model(files, tokenizer="default")
     model.fit(texts(TEXTS), np.array(LABELS), epochs=3, verbose=0)
