@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import h5py
+from h5py import h5z
 
 from elmokit.errors import ElmoError, FormatError, unreadable
 from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
 from elmokit.io.files import check_not_pointer
+
+FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32, h5z.FILTER_LZF}
+"""Of others HDF5 takes the memory that their parameters say."""
 
 
 @contextmanager
@@ -53,11 +58,13 @@ def find_item(file: h5py.Group, name: str) -> Any:
 
 def check_size(dataset: h5py.Dataset, stored: int, taken: int = 0) -> int:
     """The bytes of a dataset, with those `taken` before; raises for far more than are stored."""
-    taken += dataset.nbytes
-    if taken > max(ALWAYS_ALLOWED, MOST_FOLD * stored):
+    how, taken = dataset.id.get_create_plist(), taken + dataset.nbytes
+    known = {how.get_filter(number)[0] for number in range(how.get_nfilters())} <= FILTERS
+    largest = max(taken, math.prod(dataset.chunks or ()) * dataset.dtype.itemsize)
+    if not known or largest > max(ALWAYS_ALLOWED, MOST_FOLD * stored):
         raise FormatError(
-            f"{dataset.file.filename}: {dataset.name} would grow more than {MOST_FOLD} times when "
-            "it is read"
+            f"{dataset.file.filename}: {dataset.name} would grow more than {MOST_FOLD} times, "
+            "or has a filter of HDF5 that may, when it is read"
         )
     return taken
 

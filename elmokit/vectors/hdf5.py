@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -286,23 +287,28 @@ class Hdf5Vectors(VectorFile):
         dataset = find_item(file, SENTENCE_TO_INDEX)
         if dataset is None:
             return {}
-        if not isinstance(dataset, h5py.Dataset) or dataset.shape != (1,):
+        is_text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
+        if not is_text or dataset.shape != (1,):
             raise ValueError(f"its {SENTENCE_TO_INDEX} is not one text")
         check_size(dataset, dataset.id.get_storage_size())
-        self._check_text(dataset)
-        index = parse_object(dataset[0], SENTENCE_TO_INDEX)
+        index = parse_object(self._text(dataset), SENTENCE_TO_INDEX)
         if not all(str(key).isdecimal() for key in index.values()):
             raise ValueError(f"its {SENTENCE_TO_INDEX} has keys that are not numbers")
         return {str(key): sentence for sentence, key in index.items()}
 
-    def _check_text(self, dataset: h5py.Dataset) -> None:
-        """Raise for a text longer than the file: HDF5 takes its memory before it looks for it."""
+    def _text(self, dataset: h5py.Dataset) -> bytes:
+        """A text of any length; HDF5 itself would believe, without end, what its heap says."""
         if dataset.dtype.kind != "O":
-            return
+            return bytes(dataset[0])
         with open(self.path, "rb") as file:
             file.seek(dataset.id.get_offset() or 0)
-            if int.from_bytes(file.read(4), "little") > self.path.stat().st_size:
+            length, address, wanted = struct.unpack("<IQI", file.read(16))
+            file.seek(min(address, LONGEST_INDEX << 20) + 16)  # behind the heap's own head
+            while (entry := struct.unpack("<H6xQ", file.read(16)))[0] != wanted:
+                file.seek(min(entry[1] + -entry[1] % 8, LONGEST_INDEX), io.SEEK_CUR)
+            if max(length, entry[1]) > self.path.stat().st_size:
                 raise ValueError(f"its {SENTENCE_TO_INDEX} is longer than the file")
+            return file.read(min(length, entry[1]))
 
 
 def _vectors(dataset: Any, number: int) -> NDArray[Any]:
@@ -320,6 +326,8 @@ def _get_json(owner: h5py.HLObject, name: str) -> dict[str, Any]:
 
 def _attribute(owner: h5py.HLObject, name: str) -> Any:
     try:
+        if owner.attrs.get_id(name).dtype.kind not in "Siu":  # others may say that they are huge
+            raise ValueError(f"its {name} is neither a text of fixed length nor a number")
         return owner.attrs[name]
     except TypeError as error:  # of h5py: damaged types have no counterpart in NumPy
         raise ValueError(str(error)) from error

@@ -157,6 +157,79 @@ def test_a_sparse_item_is_not_filled(tmp_path: Path) -> None:
     assert "grow" in short_error(lambda: open_vectors(tmp_path / "v.h5")[0])
 
 
+def lie(path: Path, length: int) -> None:
+    """Say of what has 1,001 bytes or records that it has more."""
+    told, contents = struct.pack("<I", 1001), path.read_bytes()
+    assert told in contents
+    path.write_bytes(contents.replace(told, struct.pack("<I", length), 1))
+
+
+def long_attribute(file: h5py.File) -> None:
+    file["0"].attrs["line"] = "x" * 1001
+
+
+def long_text(file: h5py.File) -> None:
+    file.create_dataset("sentence_to_index", data=["x" * 1001], dtype=h5py.string_dtype())
+
+
+def long_text_inside(file: h5py.File) -> None:
+    kind = np.dtype([("text", h5py.string_dtype())])
+    file.create_dataset("sentence_to_index", data=np.array([("x" * 1001,)], kind))
+
+
+def large_records(file: h5py.File) -> None:
+    texts = file.create_dataset("sentence_to_index", (1,), h5py.vlen_dtype(np.dtype("V1000")))
+    texts[0] = np.zeros(1001, "V1000")
+
+
+TEXTS = [(add, 2**31 - 8) for add in (long_attribute, long_text, long_text_inside)]
+
+
+@pytest.mark.parametrize(("add", "length"), [*TEXTS, (large_records, 10**6)])
+def test_a_text_of_hdf5_is_no_longer_than_its_file(
+    tmp_path: Path, add: Callable[[h5py.File], None], length: int
+) -> None:
+    path = tmp_path / "v.h5"
+    with h5py.File(path, "w") as file:
+        file["0"] = np.ones((3, 4, 6), "f4")
+        add(file)
+    lie(path, length)
+
+    def read() -> object:
+        with open_vectors(path) as found:
+            return list(found)
+
+    assert "v.h5: is not a file of vectors" in short_error(read)
+
+
+@pytest.mark.parametrize(("skipped", "size"), [(0, 2**64 - 16), (296, 0)])
+def test_a_heap_of_hdf5_without_end_comes_to_its_end(
+    tmp_path: Path, skipped: int, size: int
+) -> None:
+    """libhdf5 2.0 reads such entries for ever, which no signal handler of Python interrupts."""
+    old = (Path(__file__).resolve().parents[1] / "old_files" / "vectors.h5").read_bytes()
+    entry = old.index(b"GCOL") + 16 + (skipped and skipped + 16)
+    changed = old[:entry] + struct.pack("<HH4xQ", 1 + (skipped > 0), 1, size) + old[entry + 16 :]
+    path = write(tmp_path / "v.h5", changed)
+    with bounded(megabytes=200, seconds=4), open_vectors(path) as found:
+        if skipped:  # behind the text, which is whole
+            assert len(list(found.sentences())) == 5
+        else:
+            assert "longer than the file" in error_of(lambda: list(found.sentences()))
+
+
+@pytest.mark.parametrize("how", [{"compression": "gzip"}, {"scaleoffset": 2}, {"shuffle": True}])
+def test_a_chunk_is_no_larger_than_what_is_stored(tmp_path: Path, how: dict[str, Any]) -> None:
+    """HDF5 unpacks a chunk of 72 MB for the 72 numbers that the item has of it."""
+    sizes = {"shape": (3, 4, 6), "maxshape": (None,) * 3, "chunks": (3, 1000, 6000)}
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file.create_dataset("0", dtype="f4", **sizes, **how)
+        if "compression" in how:
+            file["0"][0, 0, 0] = 1
+    assert (tmp_path / "v.h5").stat().st_size < 2**20
+    assert "would grow" in short_error(lambda: open_vectors(tmp_path / "v.h5")[0])
+
+
 def test_a_bomb_among_arrays_is_not_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "v.npz"
     np.savez_compressed(path, **{"0": np.zeros((40_000, 1024), np.float32)})
