@@ -105,6 +105,7 @@ class Gatherer:
         self.requests = 0
         self.waiting_cost = 0
         self.waiting_values = 0
+        self.ending = False  # what is begun cannot be stopped: then batches are small
         self._jobs: deque[Job] = deque()
         self._arrivals = 0
         self._arrived = asyncio.Event()
@@ -141,10 +142,8 @@ class Gatherer:
 
     def _admit(self, job: Job) -> None:
         """Let a job wait, or raise HTTP error 503 where too much waits already."""
-        too_many = self.waiting_cost + job.cost > max(
-            self.limits.waiting_words, job.cost
-        ) or self.waiting_values + job.values > max(self.limits.waiting_values, job.values)
-        if too_many:
+        fits = self.limits.allow("waiting_words", job.cost, self.waiting_cost)
+        if not (fits and self.limits.allow("waiting_values", job.values, self.waiting_values)):
             problem = "too many requests are waiting; try again later"
             raise RequestError("overloaded", problem, retry_after=self.retry_after)
         self.requests += 1
@@ -200,7 +199,7 @@ class Gatherer:
         kind = self._jobs[0].kind
         same = deque(job for job in self._jobs if job.kind == kind)
         others = [job for job in self._jobs if job.kind != kind]
-        parts, room = [], COST_PER_BATCH
+        parts, room = [], COST_PER_PIECE if self.ending else COST_PER_BATCH
         while same and room > 0:
             job = same.popleft()
             part = job.take(min(COST_PER_PIECE, room))

@@ -109,6 +109,10 @@ class Limits(Settings):
     write_seconds: Number = 20.0  # until a client has taken the next `PIECE` of its response
     drain_seconds: Number = 30.0  # until it ends when it is told to stop
 
+    def allow(self, name: str, more: int, taken: int) -> bool:
+        """Whether a request may take more: alone always, else half of what is left to others."""
+        return not taken or 2 * more <= getattr(self, name) - taken
+
 
 PIECE = 1 << 16
 """Bytes of a response that are sent at once; the next when the client has taken those before."""
@@ -363,7 +367,8 @@ class Guard:
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *headers]
             sent += len(message.get("body", b""))
-            await send_in_pieces(send, message, self.limits.write_seconds)
+            async with asyncio.timeout(self.limits.write_seconds):
+                await send(message)
 
         started = time.perf_counter()
         try:
@@ -461,19 +466,6 @@ class Guard:
             milliseconds=round(1000 * seconds, 1),
             bytes=sent,
         )
-
-
-async def send_in_pieces(send: Send, message: Message, seconds: float) -> None:
-    """Send a message, its body in pieces; raise `TimeoutError` where a client takes none of it."""
-    if message["type"] != "http.response.body":
-        await send(message)
-        return
-    body, more = message.get("body", b""), message.get("more_body", False)
-    for start in range(0, max(len(body), 1), PIECE):
-        # A copy: a view that waits in the transport would hold all of the body.
-        piece, last = bytes(body[start : start + PIECE]), start + PIECE >= len(body)
-        async with asyncio.timeout(seconds):
-            await send({**message, "body": piece, "more_body": more or not last})
 
 
 def replay(body: bytes) -> Receive:

@@ -186,13 +186,14 @@ async def create_embeddings(service: Serving, body: schemas.EmbeddingsBody) -> R
                 {
                     "object": "embedding",
                     "index": number,
-                    "embedding": schemas.base64_of(mean) if packed else mean.tolist(),
+                    "embedding": schemas.base64_of(mean) if packed else mean,
                 }
                 for number, mean in enumerate(means)
             ],
             "model": service.model.name,
             "usage": {"prompt_tokens": words, "total_tokens": words},
-        }
+        },
+        [means],
     )
 
 
@@ -269,10 +270,10 @@ async def embed(
     if wanted == schemas.SAFETENSORS:
         return schemas.safetensors_response(arrays, words)
     rows = [
-        {"words": sentence.words, "vectors": array.tolist(), "text": sentence.text}
+        {"words": sentence.words, "vectors": array, "text": sentence.text}
         for sentence, array in zip(sentences, arrays, strict=True)
     ]
-    return json_response({"model": service.model.name, "sentences": rows})
+    return json_response({"model": service.model.name, "sentences": rows}, arrays)
 
 
 def embedding_of(service: Service, body: schemas.EmbedBody) -> Embedding:
@@ -305,9 +306,9 @@ async def compare(service: Serving, body: schemas.CompareBody) -> Response:
             service.model.embedder, occurrences, embedded, pairs, service.model.static
         ),
     }
-    if body.maps:
-        content["maps"] = similarity_maps(service, embedded, pairs)
-    return json_response(content)
+    maps = similarity_maps(service, embedded, pairs) if body.maps else []
+    content |= {"maps": maps} if maps else {}
+    return json_response(content, [array for one in maps for array in one.values()])
 
 
 async def find_occurrences(service: Service, body: schemas.CompareBody) -> list[Occurrence]:
@@ -350,14 +351,14 @@ def occurrence_at(words: Sequence[str], position: int, name: str, parameter: str
 
 def similarity_maps(
     service: Service, embedded: Sequence[Vectors], pairs: Sequence[tuple[int, int]]
-) -> list[dict[str, list[list[float]]]]:
+) -> list[dict[str, Vectors]]:
     """For each pair and layer, the cosine of every word of one sentence with every other's."""
     layers = layers_of(service.model.embedder)
     cells = sum(embedded[one].shape[1] * embedded[other].shape[1] for one, other in pairs)
     check_values(service, cells * len(layers))
     units = [{name: unit(layer(vectors)) for name, layer in layers} for vectors in embedded]
     return [
-        {name: (units[one][name] @ units[other][name].T).tolist() for name, _ in layers}
+        {name: units[one][name] @ units[other][name].T for name, _ in layers}
         for one, other in pairs
     ]
 

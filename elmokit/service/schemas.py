@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmokit.inference.embedder import Vectors
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.middleware import LONGEST_NAME, STATUS_OF
+from elmokit.service.middleware import LONGEST_NAME, PIECE, STATUS_OF
 
 
 def check_input(value: Any) -> list[Any]:
@@ -389,6 +391,7 @@ class Health(BaseModel):
 
 
 JSON = "application/json"
+ROWS = (list, np.ndarray)
 NPY = "application/x-npy"
 SAFETENSORS = "application/x-safetensors"
 ARRAY_TYPES = (NPY, "application/npy", SAFETENSORS, "application/safetensors")
@@ -397,20 +400,54 @@ ARRAY_TYPES = (NPY, "application/npy", SAFETENSORS, "application/safetensors")
 class BoundedResponse(Response):
     """A response, or an HTTP error where clients have not taken too much of others yet."""
 
+    def __init__(self, content: bytes | Iterator[bytes], media_type: str, size: int = 0) -> None:
+        super().__init__(content if isinstance(content, bytes) else b"", media_type=media_type)
+        self.parts, self.size = (
+            iter(partial(io.BytesIO(self.body).read, PIECE), b""),
+            len(self.body),
+        )
+        if not isinstance(content, bytes):
+            self.parts, self.size = content, size  # what they are made of
+            del self.headers["content-length"]
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        service, size = scope["app"].state.service, len(self.body)
-        service.check_room(size)
-        service.unsent_bytes += size
+        """Send it in pieces; others have their turn in between, however fast its client reads."""
+        service, more = scope["app"].state.service, True
+        service.check_room(self.size)
+        service.unsent_bytes += self.size
         try:
-            await super().__call__(scope, receive, send)
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            while more:
+                body = bytearray()
+                while len(body) < PIECE and (more := (part := next(self.parts, None)) is not None):
+                    body += part
+                await send({"type": "http.response.body", "body": bytes(body), "more_body": more})
+                await asyncio.sleep(0)
         finally:
-            service.unsent_bytes -= size
+            service.unsent_bytes -= self.size
 
 
-def json_response(content: Mapping[str, Any]) -> Response:
-    """Plain values as JSON."""
-    return BoundedResponse(to_json(content), media_type=JSON)
+def json_response(content: Mapping[str, Any], arrays: Iterable[Vectors] = ()) -> Response:
+    """Plain values, and some arrays among them, as JSON."""
+    if (size := sum(array.nbytes for array in arrays)) > PIECE:
+        return BoundedResponse(json_parts(content), JSON, size)
+    return BoundedResponse(to_json(content, fallback=np.ndarray.tolist), JSON)
+
+
+def json_parts(value: Any) -> Iterator[bytes]:
+    """Plain values and arrays as JSON, of arrays one vector at a time."""
+    if isinstance(value, dict):
+        marks, inside = b"{}", ((to_json(name) + b":", part) for name, part in value.items())
+    elif isinstance(value, ROWS) and isinstance((*value[:1], 0)[0], (*ROWS, dict)):
+        marks, inside = b"[]", ((b"", part) for part in value)
+    else:
+        yield to_json(value, fallback=np.ndarray.tolist)
+        return
+    yield marks[:1]
+    for number, (name, part) in enumerate(inside):
+        yield b"," + name if number else name
+        yield from json_parts(part)
+    yield marks[1:]
 
 
 def base64_of(vector: Vectors) -> str:

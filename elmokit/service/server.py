@@ -211,6 +211,7 @@ class ModelServer(uvicorn.Server):
         requests = len(self.server_state.tasks)
         if requests or not (self.service.ready or self.service.failure):
             self.on_stopping(requests)
+        self.service.gatherer.ending = True
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()  # nobody reads what is left

@@ -301,11 +301,8 @@ class Service:
         return self._model
 
     def check_room(self, size: int) -> None:
-        """Raise HTTP error 503 where clients have not taken too much of other responses yet.
-
-        A response gets at most half of the room that is left, so that large ones leave some.
-        """
-        if self.unsent_bytes and 2 * size > self.limits.answering_bytes - self.unsent_bytes:
+        """Raise HTTP error 503 where clients have not taken too much of other responses yet."""
+        if not self.limits.allow("answering_bytes", size, self.unsent_bytes):
             raise RequestError("overloaded", "too many large responses at once; try later")
 
     async def read(self, function: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.service.batching import COST_PER_BATCH, Gatherer
+from elmokit.service.batching import COST_PER_BATCH, COST_PER_PIECE, Gatherer
 from elmokit.service.middleware import Limits, RequestError, ServiceMetrics
 
 PATIENT = Limits(gather_seconds=0.04)
@@ -114,6 +114,27 @@ def test_when_too_much_waits_the_next_is_told_when_to_come_back(limit):
     error = gathered(talk, Limits(gather_seconds=0.001, **limit))
     assert error.status == 503
     assert error.retry_after >= 1
+
+
+def test_batches_are_small_when_it_ends_and_small_requests_fit_beside_large_ones():
+    kind = Doubling()
+
+    async def talk(gatherer):
+        large = [await begun(gatherer, kind, [COST_PER_PIECE] * 8)]
+        large += [asyncio.create_task(gatherer.compute(kind, [100], 2**20)) for _ in range(70)]
+        await asyncio.sleep(0)
+        small = asyncio.create_task(gatherer.compute(kind, [1], 100))
+        gatherer.ending = True
+        await asyncio.sleep(0)
+        kind.go.set()
+        found = await asyncio.gather(*large, return_exceptions=True)
+        return await small, sum(isinstance(one, RequestError) for one in found)
+
+    small, refused = gathered(talk)
+    assert small == [2]
+    assert 1 <= refused <= 10
+    assert sum(kind.batches[0]) == COST_PER_BATCH
+    assert all(sum(batch) <= COST_PER_PIECE + 100 for batch in kind.batches[1:])
 
 
 def test_a_request_cancelled_between_its_batches_goes_no_further():

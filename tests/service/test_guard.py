@@ -217,6 +217,8 @@ def test_the_page_and_health_need_no_key(path, status):
         ("[0:0::1]", 200),
         ("evil.example", 421),
         ("[::2]:8000", 421),
+        ("[::1]evil", 421),
+        ("localhost:evil", 421),
         ("", 421),
     ],
 )

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
+import threading
+import time
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+
+from elmokit.service import routes
+from elmokit.service.middleware import Limits
 
 JSON = {"content-type": "application/json"}
 MILLION = 10**6
@@ -107,3 +113,56 @@ def test_a_hundred_megabytes_are_not_taken_in(address):
     assert untold.startswith(b"HTTP/1.1 413") or not untold
     assert resident_bytes(address) - before < LITTLE
     assert httpx.get(f"{address}/health").status_code == 200
+
+
+@pytest.mark.parametrize("host", ["[::1]evil", "localhost:evil", "[::1", "evil.example"])
+def test_the_name_of_another_site_is_refused_as_it_comes(address, host):
+    request = f"GET /health HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+    assert send_raw(address, request.encode()).startswith(b"HTTP/1.1 421")
+
+
+def test_texts_are_split_in_turn_and_no_further_than_the_words_allowed(converse, monkeypatch):
+    done = threading.Event()
+
+    def each_sentence(text, tokenizer):
+        while text == "endless":
+            yield ["a"]
+        while text == "long" and not done.wait(0.001):
+            yield []
+        yield text.split()
+
+    async def in_turn(client):
+        long = asyncio.create_task(client.post("/split", json={"texts": ["long"]}))
+        await asyncio.sleep(0.1)
+        short = await client.post("/split", json={"texts": ["a cat"]})
+        healthy = await client.get("/health")
+        beside = not long.done()
+        done.set()
+        endless = await client.post("/split", json={"texts": ["endless"]})
+        return short, healthy, beside, await long, endless
+
+    monkeypatch.setattr(routes, "each_sentence", each_sentence)
+    found = converse(lambda client: asyncio.wait_for(in_turn(client), 30), limits=Limits(words=99))
+    short, healthy, beside, long, endless = found
+    assert short.json() == {"texts": [[["a", "cat"]]]}
+    assert (healthy.status_code, beside, long.status_code) == (200, True, 200)
+    assert endless.status_code == 413
+    assert endless.json()["error"]["code"] == "too_many_words"
+
+
+def test_texts_that_take_long_to_split_hold_nobody(address):
+    split = []
+
+    def send():
+        split.append(
+            httpx.post(f"{address}/split", json={"texts": ["(a) " * 1000] * 20}, timeout=60)
+        )
+
+    seconds, thread = [], threading.Thread(target=send)
+    thread.start()
+    while thread.is_alive():
+        started = time.monotonic()
+        assert httpx.get(f"{address}/health").status_code == 200
+        seconds.append(time.monotonic() - started)
+    assert split[0].status_code == 200
+    assert max(seconds) < 1, "the event loop waited"
