@@ -99,9 +99,15 @@ def run(work: Work, output: Path, *more: str) -> float:
     return time.monotonic() - started
 
 
+def going_on(work: Work) -> str:
+    """The flag to go on with; training that has saved nothing yet begins again."""
+    trains, begun = work.command[0] in ("pretrain", "task"), any(work.output.rglob("step-*"))
+    return "--force" if trains and not begun else "--resume"
+
+
 def harm(work: Work, how: str, seconds: float) -> bool:
     """Do something to a run after so many seconds; False if it has come to its end before."""
-    process = start(*work.command, "-o", str(work.output), "--resume")
+    process = start(*work.command, "-o", str(work.output), going_on(work))
     process.join(seconds)
     if not process.is_alive():
         assert process.exitcode == 0
@@ -136,7 +142,7 @@ def test_what_is_killed_and_resumed_ends_with_the_same_result(name: str, tmp_pat
             shutil.rmtree(work.output) if work.output.is_dir() else work.output.unlink()
         if len(done) == KILLS:
             break
-    run(work, work.output, "--resume")
+    run(work, work.output, going_on(work))
     assert work.result(work.output) == work.result(whole), (SEED, done)
     leftovers = [path.name for path in tmp_path.rglob(".tmp-*")]
     assert not leftovers, leftovers

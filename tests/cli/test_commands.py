@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 from closeness import assert_close
-from helpers import loaded_by, run_python, write
+from helpers import ROOT, loaded_by, run_python, write
 from small_models import small_bilm
 
 from elmokit import Embedder
@@ -195,6 +195,29 @@ def test_a_reader_that_has_had_enough_is_no_error_message(model):
     command = f"{sys.executable} -m elmokit info {model} | head -c 1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert result.stderr == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("elmo info MODEL > /dev/full", "elmo: No space left on device"),
+        ("PYTHONIOENCODING=latin-1 elmo score t.txt --model MODEL", "cannot be written in the enc"),
+        ("mkdir gone && cd gone && rmdir ../gone && elmo info MODEL", "folder still there?"),
+        ("elmo score t.txt --model MODEL --device hpu", "'hpu' cannot be used"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(model, tmp_path, command, message):
+    write(tmp_path / "t.txt", "배 를 타 고 가\n")
+    command = command.replace("MODEL", model).replace("elmo ", f"{sys.executable} -m elmokit ", 1)
+    place = os.environ | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=place
+    )
+    last = result.stderr.splitlines()[-1]
+    assert (result.returncode, "Traceback" in result.stderr) == (1, False)
+    assert last.startswith("elmo: ")
+    assert message in last
 
 
 def test_a_tokenizer_can_be_chosen(elmo, prints, model):
