@@ -239,17 +239,20 @@ class ReadTexts(dict[str, list[list[Token]]]):
     def run(self, find: Callable[[Tokenizer], T], tokenizer: Tokenizer) -> Iterator[int | list[T]]:
         """The words of each sentence that is split for it, then what is found, in a list."""
         self.name = tokenizer.name
-        try:
-            yield [find(self)]
-        except KeyError as error:
-            if (text := error.args[0]) in self:
-                raise
+        while True:
+            try:
+                found = find(self)
+            except KeyError as error:
+                if (text := error.args[0]) in self:
+                    raise
+            else:
+                yield [found]
+                return
             split: list[list[Token]] = []
             for words in each_sentence(text, tokenizer):
                 split.append(words)
                 yield len(words)
             self[text] = split
-            yield from self.run(find, tokenizer)
 
 
 class Service:

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from elmokit.service import routes
+from elmokit.service import state
 from elmokit.service.middleware import Limits
+from elmokit.text.tokenizer import Token
 
 JSON = {"content-type": "application/json"}
 MILLION = 10**6
@@ -126,10 +127,10 @@ def test_texts_are_split_in_turn_and_no_further_than_the_words_allowed(converse,
 
     def each_sentence(text, tokenizer):
         while text == "endless":
-            yield ["a"]
+            yield [Token("a", 0, 1)]
         while text == "long" and not done.wait(0.001):
             yield []
-        yield text.split()
+        yield [Token(word, 0, 1) for word in text.split()]
 
     async def in_turn(client):
         long = asyncio.create_task(client.post("/split", json={"texts": ["long"]}))
@@ -141,7 +142,7 @@ def test_texts_are_split_in_turn_and_no_further_than_the_words_allowed(converse,
         endless = await client.post("/split", json={"texts": ["endless"]})
         return short, healthy, beside, await long, endless
 
-    monkeypatch.setattr(routes, "each_sentence", each_sentence)
+    monkeypatch.setattr(state, "each_sentence", each_sentence)
     found = converse(lambda client: asyncio.wait_for(in_turn(client), 30), limits=Limits(words=99))
     short, healthy, beside, long, endless = found
     assert short.json() == {"texts": [[["a", "cat"]]]}
@@ -166,3 +167,9 @@ def test_texts_that_take_long_to_split_hold_nobody(address):
         seconds.append(time.monotonic() - started)
     assert split[0].status_code == 200
     assert max(seconds) < 1, "the event loop waited"
+
+
+def test_many_different_texts_are_split_in_one_request(converse):
+    texts = [f"cat {number}" for number in range(1200)]
+    found = converse(lambda client: client.post("/split", json={"texts": texts}))
+    assert found.json() == {"texts": [[text.split()] for text in texts]}
