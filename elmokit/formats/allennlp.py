@@ -278,8 +278,7 @@ class Hdf5Datasets:
     def shape(self, name: str) -> Shape | None:
         """The shape of a dataset; None when there is none of that name."""
         with hdf5_damage(self.file.filename):
-            item = find_item(self.file, name)
-            return item.shape if isinstance(item, h5py.Dataset) else None
+            return getattr(find_item(self.file, name), "shape", None)  # groups have none
 
     def read(self, name: str) -> Tensor:
         """A dataset of floating-point numbers as float32; anything else raises."""
@@ -308,7 +307,7 @@ def open_weights(path: PathLike) -> Iterator[Datasets]:
     if is_checkpoint(path):
         yield TensorBundle(path)
         return
-    with open_hdf5(path) as file:
+    with open_hdf5(path, check_names=True) as file:
         yield Hdf5Datasets(file)
 
 
@@ -421,7 +420,7 @@ def takewhile_found(file: Datasets, name: str) -> Iterator[Shape]:
 
 def contents_of(path: PathLike) -> str:
     """What an HDF5 file holds: "weights", "softmax", "embedding", or "vectors" of sentences."""
-    with open_hdf5(path) as file, hdf5_damage(path):
+    with open_hdf5(path, check_names=True) as file, hdf5_damage(path):
         for name, what in (("RNN_0", "weights"), ("softmax", "softmax"), (EMBEDDING, EMBEDDING)):
             if find_item(file, name) is not None:
                 return what

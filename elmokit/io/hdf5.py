@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import mmap
+import re
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +23,8 @@ FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32, h5z.FI
 
 
 @contextmanager
-def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
-    """Open a file for reading; whatever else it is, only h5py ever interprets it."""
+def open_hdf5(path: str | Path, *, check_names: bool = False) -> Iterator[h5py.File]:
+    """Open a file for reading; to check its groups' names takes a look at every byte of it."""
     try:
         open(path, "rb").close()  # the system's words, before h5py's
     except OSError as error:
@@ -30,9 +33,25 @@ def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
     if not h5py.is_hdf5(path):
         raise FormatError(f"{path}: is not an HDF5 file")
     with hdf5_damage(path):
+        if check_names:
+            _check_free_lists(path)
         file = h5py.File(path, "r")
     with file:
         yield file
+
+
+def _check_free_lists(path: str | Path) -> None:
+    """Raise where the unused places among a group's names form a ring: HDF5 never leaves it."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if not re.match(rb"\x89HDF\r\n\x1a\n([\0\1].{4}|[^\0\1])\x08\x08", data, re.DOTALL):
+            raise ValueError("it has a user block, or addresses that are not of 8 bytes")
+        left = len(data)  # all lists together: a place has 16 bytes at least, and 1 ends a list
+        for heap in re.finditer(rb"HEAP\0(?=.{27})", data, re.DOTALL):
+            size, place, start = struct.unpack_from("<3Q", data, heap.start() + 8)
+            while place != 1 and place < size and start + place + 8 <= len(data):
+                place, left = struct.unpack_from("<Q", data, start + place)[0], left - 16
+                if left < 0:
+                    raise ValueError("the unused places among its names form a ring")
 
 
 def find_item(file: h5py.Group, name: str) -> Any:
@@ -47,9 +66,7 @@ def find_item(file: h5py.Group, name: str) -> Any:
         if link is None:
             return None
         if not isinstance(link, h5py.HardLink):
-            raise FormatError(
-                f"{file.filename}: {name[:100]} is a link elsewhere; it is not followed"
-            )
+            raise FormatError(f"{file.filename}: {name[:100]} is a link elsewhere, not followed")
     item = file[name]
     if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
         raise FormatError(f"{file.filename}: {name[:100]} is in another file, which is not read")
@@ -78,6 +95,5 @@ def hdf5_damage(path: str | Path) -> Iterator[None]:
         raise
     except (KeyError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split()).strip("'\"")
-        raise FormatError(
-            f"{path}: is damaged or incomplete ({reason}); copy or download it again"
-        ) from error
+        line = f"{path}: is damaged or incomplete ({reason}); copy or download it again"
+        raise FormatError(line) from error
