@@ -30,6 +30,7 @@ from elmokit.static.evaluation import analogy_scores, similarity_score, total
 from elmokit.static.files import VECTORS_FILE
 from elmokit.static.training import Trained, TrainingSettings, train_vectors
 from elmokit.static.vectors import StaticVectors
+from elmokit.system import counted
 from runs.sentence_vectors import read_sets
 
 WORDSIM = Path("../shared/data/wordsim")
@@ -138,6 +139,7 @@ def make_card(
                 "words": f"{len(trained.vectors):,}",
                 "tokens": f"{trained.words:,}",
                 "sentences": f"{trained.sentences:,}",
+                "threads": counted(settings.threads, "thread"),
                 "minutes": minutes,
                 "machine": processor(),
                 "scores": "\n".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def compare_occurrences(
     if len(sentences) < 2:
         raise InputError("give at least two sentences to compare the word in")
     occurrences = tuple(
-        find_occurrence(word, embedder.tokenize(sentence), number)
+        find_occurrence(word, embedder.tokenize(sentence), number, embedder.tokenizer.name)
         for number, sentence in enumerate(sentences, start=1)
     )
     embedded = embedder.embed_layers([one.words for one in occurrences])
@@ -124,14 +124,18 @@ def static_row(static: StaticVectors) -> str:
     return f"{static.name} (static)"
 
 
-def find_occurrence(word: str, words: Sequence[str], number: int) -> Occurrence:
+def find_occurrence(word: str, words: Sequence[str], number: int, tokenizer: str) -> Occurrence:
     """The first place of `word`, in any case if it does not stand there as written."""
     for fold in (str, str.casefold):
         folded = [fold(other) for other in words]
         if fold(word) in folded:
             return Occurrence(tuple(words), folded.index(fold(word)))
     longer = next((one for one in words if HANGUL.match(one) and one.startswith(word)), None)
-    why = f"; it has {longer}: {MORPHEMES.format(word=word)}" if longer else ""
+    parts = next((pair for pair in pairwise(words) if "".join(pair) == word), None)
+    why = f"; the model reads {' '.join(parts)}: give {parts[0]}" if parts else ""
+    if longer:
+        hint = "" if tokenizer == "kiwi" else f": {MORPHEMES.format(word=word)}"
+        why = f"; it has {longer}{hint}"
     raise InputError(f"{word!r} is not a word of sentence {number}: {' '.join(words)}{why}")
 
 

@@ -68,10 +68,6 @@ class EitherSpelling(click.Group):
 class LazyCommands(EitherSpelling):
     """The commands of `COMMANDS`, each imported when it is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names."""
-        return sorted(COMMANDS)
-
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name in either spelling."""
         name = AMERICAN.get(cmd_name, cmd_name)
@@ -86,7 +82,11 @@ class LazyCommands(EitherSpelling):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyCommands,
+    commands=dict.fromkeys(COMMANDS, click.Command(None)),  # names alone, to list and to suggest
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="elmo")
 @click.pass_context
 def elmo(context: click.Context) -> None:

@@ -137,7 +137,7 @@ def in_words(value: object) -> str:
 
 
 @click.command()
-@click.argument("source", nargs=-1, required=True, metavar="SRC")
+@click.argument("source", nargs=-1, metavar="SRC")
 @click.argument("destination", metavar="DST")
 @options.choice(
     "--to",
@@ -174,6 +174,8 @@ def convert(source: tuple[str, ...], destination: str, **settings: Any) -> None:
     """
     from elmokit.formats.convert import convert_model
 
+    if not source:
+        raise click.UsageError(f"name DST too, the folder to write: elmo convert {destination} DST")
     if len(source) > 2:
         raise click.UsageError("SRC is a folder, or OPTIONS WEIGHTS")
     with Display() as shown:

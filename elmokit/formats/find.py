@@ -267,6 +267,11 @@ def unpacked(files: ModelFiles, checkpoint: str | None) -> Path:
 
 def nothing_found(files: ModelFiles, options: list[str], weights: list[str]) -> InputError:
     """The error that says what is missing of a model, or that there is none, or more than one."""
+    if "elmokit.json" in files.names:
+        return InputError(
+            f"{files.place}: is a graph for ONNX Runtime; read it with "
+            "elmokit.adaptors.onnx.OnnxEmbedder (docs/onnx.md)"
+        )
     if data := files.matching("*.data-?????-of-?????"):
         return MissingFileError(f"{files.place}: {prefix_of(data[0]).name}.index is missing")
     if len(options) == 1 and not weights:

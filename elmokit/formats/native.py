@@ -309,6 +309,8 @@ def _stored(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
 def _read_config(path: Path) -> dict[str, Any]:
     """Read config.json; raises for other formats and newer versions of this one."""
     values = read_object(path)
+    if values.get("format") == "elmokit-task":
+        raise FormatError(f"{path.parent}: is a trained task, not a biLM; use elmo task predict")
     if values.get("format") != FORMAT:
         raise FormatError(f"{path}: format is {values.get('format')!r}; it must be {FORMAT!r}")
     with naming(path):

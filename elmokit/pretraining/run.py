@@ -123,8 +123,9 @@ class Result(NamedTuple):
 
     def describe(self) -> str:
         """A line or two."""
+        steps = counted(self.steps, "step")
         lines = [
-            f"{self.words:,} words in {self.steps:,} steps and {self.seconds / 60:,.1f} minutes",
+            f"{self.words:,} words in {steps} and {self.seconds / 60:,.1f} minutes",
             f"the model is in {self.model}",
         ]
         if self.perplexity is not None:
@@ -149,7 +150,9 @@ def pretrain(
     weights are random. `processes` prepare the text, one per CPU if None.
     """
     if config.output is None:
-        raise InputError("the run has no folder; name one: output in the TOML file, or --output")
+        missing = "the run has no folder; name one: --output, or output in the TOML file"
+        text = "" if config.corpus.train else "; and text to train on: --train, or corpus.train"
+        raise InputError(missing + text)
     folder = Path(config.output)
     check_folder(folder, resume=resume, force=force)
     with join_group(device) as group, torch.random.fork_rng(devices=[]):
@@ -228,7 +231,7 @@ def remove_run(folder: Path) -> None:
 def read_corpus(corpus: CorpusConfig, processes: int | None, observer: Observer) -> PreparedCorpus:
     """Prepare the text to train on, or find it prepared."""
     if not corpus.train:
-        raise InputError("there is no text to train on; name some: corpus.train, or --train")
+        raise InputError("there is no text to train on; name some: --train, or corpus.train")
     files = find_files(corpus.train)
     prepared = prepare_corpus(files, corpus.text, processes=processes, observer=observer)
     observer.note(

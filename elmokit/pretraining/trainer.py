@@ -45,7 +45,7 @@ from elmokit.pretraining.objective import (
     load_weights,
     make_optimiser,
 )
-from elmokit.system import StopRequest, prefetch, stop_requests
+from elmokit.system import StopRequest, counted, prefetch, stop_requests
 from elmokit.text.tokenizer import read_sentences
 from elmokit.text.vocabulary import Vocabulary
 
@@ -340,12 +340,13 @@ class Trainer:
         """Whether patience or time has run out."""
         patience, minutes = self.config.logging.patience, self.training.minutes
         if patience is not None and self.progress.validations_since_best >= patience:
-            self.observer.note(f"stopped early: no better in {patience} validations")
+            self.observer.note(f"stopped early: no better in {counted(patience, 'validation')}")
             return True
         taken = self.progress.seconds + self.progress.seconds_validating
         late = minutes is not None and taken >= 60 * minutes
         if minutes is not None and self.group.any(late):
-            self.observer.note(f"stopped after {minutes:g} minutes, at step {self.progress.step:,}")
+            time = f"{minutes:g} minute{'' if minutes == 1 else 's'}"
+            self.observer.note(f"stopped after {time}, at step {self.progress.step:,}")
             return True
         return False
 

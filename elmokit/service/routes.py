@@ -325,7 +325,8 @@ async def find_occurrences(service: Service, body: schemas.CompareBody) -> list[
     read = await read_unsplit(service, body.sentences, "sentences")
     if body.positions is None:
         assert body.word is not None
-        return [find_occurrence(body.word, words, n) for n, words in enumerate(read, start=1)]
+        name = service.model.embedder.tokenizer.name
+        return [find_occurrence(body.word, words, n, name) for n, words in enumerate(read, start=1)]
     if len(body.positions) != len(read):
         problem = "send one position for each sentence"
         raise RequestError("wrong_fields", problem, parameter="positions")

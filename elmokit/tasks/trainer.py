@@ -28,7 +28,7 @@ from elmokit.jobs.checkpoints import (
 )
 from elmokit.jobs.metrics import MetricsLog
 from elmokit.jobs.progress import Observer, duration
-from elmokit.system import StopRequest, stop_requests
+from elmokit.system import StopRequest, counted, stop_requests
 from elmokit.tasks.config import TaskTrainingConfig
 from elmokit.tasks.examples import AnyExample, epoch_batches, size_of
 from elmokit.tasks.folder import CHECKPOINTS
@@ -272,7 +272,8 @@ class TaskTrainer:
     def over(self) -> bool:
         """Whether all epochs are done, or patience has run out."""
         if self.progress.epochs_since_best >= self.training.patience:
-            self.observer.note(f"stopped early: no better in {self.training.patience} epochs")
+            epochs = counted(self.training.patience, "epoch")
+            self.observer.note(f"stopped early: no better in {epochs}")
         return self.progress.is_over(self.training)
 
     def stop_if_requested(self, request: StopRequest) -> None:

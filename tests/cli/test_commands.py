@@ -276,3 +276,13 @@ def test_no_summary_of_a_command_is_cut_short(prints, group):
     assert "..." not in shown
     for command in commands:
         assert " ".join(command.help.partition(".")[0].split()) in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["embd"], "Did you mean 'embed'?"), (["convert", "my-model"], "elmo convert my-model DST")],
+)
+def test_a_slip_at_the_command_line_is_told_what_was_meant(arguments, message):
+    with pytest.raises(click.UsageError) as raised:
+        elmo_command.main(arguments, standalone_mode=False)
+    assert message in raised.value.format_message()

@@ -3,7 +3,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from helpers import error_of
 from static.small_vectors import small_vectors
+
+from elmokit.analysis.comparison import find_occurrence
+from elmokit.errors import InputError
 
 BANKS = ("A river bank.", "The bank lends.")
 
@@ -77,6 +81,14 @@ def test_a_word_with_a_particle_is_named_and_what_to_use(fails, model):
     message = fails("compare", "배", *arguments)
     assert "it has 배를: with a model of morphemes" in message
     assert message.endswith("배 is a word of its own\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("은행", "; it has 은행나무"), ("배가", "; the model reads 배 가: give 배")]
+)
+def test_words_of_morphemes_are_not_advised_to_be_morphemes(word, hint):
+    words = ["배", "가", "은행나무", "아래", "."]
+    assert error_of(find_occurrence, word, words, 1, "kiwi", kind=InputError).endswith(hint)
 
 
 def test_a_model_of_morphemes_finds_the_word_in_its_sentence(elmo, model):

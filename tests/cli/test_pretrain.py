@@ -96,7 +96,7 @@ def test_text_that_is_not_there_is_one_line(fails: Fails, tmp_path: Path) -> Non
     (tmp_path / "empty.txt").write_text("\n")
     assert "held-out text has no words" in fails(*write_run(tmp_path), "--valid", "empty.txt")
     nothing = write_run(tmp_path, {"corpus.train": []})
-    assert "no text to train on; name some: corpus.train" in fails(*nothing)
+    assert "no text to train on; name some: --train" in fails(*nothing)
 
 
 # Settings
@@ -132,7 +132,11 @@ def test_a_wrong_file_of_settings_is_one_line(fails: Fails, tmp_path: Path) -> N
 def test_a_run_without_a_folder_is_one_line(fails: Fails, tmp_path: Path) -> None:
     run = write_run(tmp_path)[1]
     message = fails("pretrain", run, "--train", str(tmp_path / "text.txt"))
-    assert "the run has no folder; name one: output in the TOML file, or --output" in message
+    assert "the run has no folder; name one: --output" in message
+    assert "--train" not in message
+    assert "--output, or output in the TOML file; and text to train on: --train" in fails(
+        "pretrain", "modern"
+    )
 
 
 # Vocabularies and vectors

@@ -6,7 +6,7 @@ import pytest
 from small_models import small_bilm, small_saved_model
 
 from elmokit.config import WordEncoderConfig
-from elmokit.errors import InputError
+from elmokit.errors import ElmoError, InputError
 from elmokit.formats.convert import write_pair
 from elmokit.formats.find import read_model
 from elmokit.formats.native import describe, write_model
@@ -27,6 +27,20 @@ def test_a_folder_with_one_pair_of_files_is_a_model(pair, name):
 
 def test_a_folder_without_a_model_says_what_it_lacks(tmp_path):
     with pytest.raises(InputError, match=r"holds neither config\.json nor one options\.json"):
+        read_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "advice"),
+    [
+        ("elmokit.json", '{"format": "elmokit-onnx"}', r"ONNX Runtime; .*onnx\.OnnxEmbedder"),
+        ("config.json", '{"format": "elmokit-task"}', "trained task, .*use elmo task predict"),
+    ],
+)
+def test_a_folder_of_another_kind_says_what_reads_it(tmp_path, file, content, advice):
+    (tmp_path / file).write_text(content)
+    (tmp_path / "weights.safetensors").touch()
+    with pytest.raises(ElmoError, match=advice):
         read_model(tmp_path)
 
 

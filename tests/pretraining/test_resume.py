@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import SLOWLY, error_of, write_sentences
+from helpers import SLOWLY, Heard, error_of, write_sentences
 from pretraining.small_runs import (
     assert_same_run,
     end,
@@ -154,14 +154,22 @@ def test_a_run_that_is_done_is_resumed_without_another_step(tmp_path: Path) -> N
     assert models[0].read_bytes() == models[1].read_bytes()
 
 
-@pytest.mark.parametrize("over", [{"logging.patience": 1}, {"training.minutes": 1e-9}])
+@pytest.mark.parametrize(
+    ("over", "why"),
+    [
+        ({"logging.patience": 1}, "stopped early: no better in 1 validation"),
+        ({"training.minutes": 1e-9}, "stopped after 1e-09 minutes, at step 1"),
+    ],
+)
 def test_a_run_that_ended_early_is_resumed_without_another_step(
-    tmp_path: Path, over: dict[str, Any]
+    tmp_path: Path, over: dict[str, Any], why: str
 ) -> None:
     # Nothing is learned, so no validation is better than the first.
     settings = often(tmp_path, {"training.learning_rate": 0.0} | over)
-    first = train(small_run(tmp_path, settings))
+    told = Heard()
+    first = train(small_run(tmp_path, settings), observer=told)
     assert first.steps < 12
+    assert why in told.notes
     assert train(small_run(tmp_path, settings), resume=True).steps == first.steps
 
 
