@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from elmokit.analysis.neighbours.index import NeighbourIndex
 from elmokit.bundled import ENGLISH_SMALL
@@ -33,7 +33,6 @@ from elmokit.tasks.folder import TaskFolder, task_folders
 from elmokit.tasks.layer_store import identity_of_bilm
 from elmokit.tasks.trained import TrainedTask
 from elmokit.text.scripts import scripts_of
-from elmokit.text.tokenizer import Token, Tokenizer, each_sentence
 
 FIRST_TEXT = "Ready."
 """Read before anybody asks: the first text takes a second, as the tokenizer is imported."""
@@ -227,34 +226,6 @@ SLICE_SECONDS = 0.02
 T = TypeVar("T")
 
 
-class ReadTexts(dict[str, list[list[Token]]]):
-    """A tokenizer of texts that are split already; a `KeyError` names another."""
-
-    name, sentences = "", dict.__getitem__
-
-    def words(self, text: str) -> list[Token]:
-        """The words of all sentences in one list."""
-        return [token for words in self[text] for token in words]
-
-    def run(self, find: Callable[[Tokenizer], T], tokenizer: Tokenizer) -> Iterator[int | list[T]]:
-        """The words of each sentence that is split for it, then what is found, in a list."""
-        self.name = tokenizer.name
-        while True:
-            try:
-                found = find(self)
-            except KeyError as error:
-                if (text := error.args[0]) in self:
-                    raise
-            else:
-                yield [found]
-                return
-            split: list[list[Token]] = []
-            for words in each_sentence(text, tokenizer):
-                split.append(words)
-                yield len(words)
-            self[text] = split
-
-
 class Service:
     """A model that is being loaded, by `load` in a thread, and then computes.
 
@@ -360,3 +331,6 @@ async def service_of(request: Request) -> Service:
     """The service that a request is for; async, as FastAPI calls others in a thread."""
     service: Service = request.app.state.service
     return service
+
+
+Serving = Annotated[Service, Depends(service_of)]

@@ -13,9 +13,8 @@ from fastapi import APIRouter, Response
 from elmokit.service import schemas
 from elmokit.service.batching import COST_PER_BATCH
 from elmokit.service.middleware import RequestError
-from elmokit.service.routes import (
+from elmokit.service.reading import (
     LEAST_BYTES,
-    Serving,
     check_characters,
     check_count,
     check_most,
@@ -24,7 +23,7 @@ from elmokit.service.routes import (
     find_all,
 )
 from elmokit.service.schemas import json_response
-from elmokit.service.state import ServedTask, Service
+from elmokit.service.state import ServedTask, Service, Serving
 from elmokit.tasks.examples import AnyExample, size_of
 from elmokit.tasks.srl.propositions import RoleSentence, WithPredicates
 from elmokit.tasks.task import ParsedInput

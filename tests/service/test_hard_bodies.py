@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from elmokit.service import state
+from elmokit.service import reading
 from elmokit.service.middleware import Limits
 from elmokit.text.tokenizer import Token
 
@@ -142,7 +142,7 @@ def test_texts_are_split_in_turn_and_no_further_than_the_words_allowed(converse,
         endless = await client.post("/split", json={"texts": ["endless"]})
         return short, healthy, beside, await long, endless
 
-    monkeypatch.setattr(state, "each_sentence", each_sentence)
+    monkeypatch.setattr(reading, "each_sentence", each_sentence)
     found = converse(lambda client: asyncio.wait_for(in_turn(client), 30), limits=Limits(words=99))
     short, healthy, beside, long, endless = found
     assert short.json() == {"texts": [[["a", "cat"]]]}

@@ -10,7 +10,7 @@ from helpers import error_of
 from tasks.small_tasks import embedder, plain_values, train, write_bilm
 
 from elmokit import TrainedTask, WithPredicates
-from elmokit.service import state
+from elmokit.service import reading
 from elmokit.service.batching import COST_PER_BATCH
 from elmokit.service.middleware import Limits
 from elmokit.service.state import ServedModel, ServedTask, load_model
@@ -190,7 +190,7 @@ def test_without_its_tokenizer_a_task_answers_who_sends_words(
 def test_texts_are_split_once_in_slices_and_no_further_than_the_words_allowed(
     converse, answering, monkeypatch
 ) -> None:
-    ask, split = "/tasks/ner", state.each_sentence
+    ask, split = "/tasks/ner", reading.each_sentence
     waiting, seen = threading.Event(), []
 
     def each_sentence(text, tokenizer):
@@ -212,7 +212,7 @@ def test_texts_are_split_once_in_slices_and_no_further_than_the_words_allowed(
         marked = await client.post("/neighbours", json={"text": "a *cat* "})
         return early, short, await long, endless, marked
 
-    monkeypatch.setattr(state, "each_sentence", each_sentence)
+    monkeypatch.setattr(reading, "each_sentence", each_sentence)
     talk_in_time = lambda client: asyncio.wait_for(talk(client), 60)  # noqa: E731
     found = converse(talk_in_time, model=answering, limits=Limits(words=999))
     early, short, long, endless, marked = found
