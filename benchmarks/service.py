@@ -7,9 +7,10 @@
     python -m benchmarks.service --processes        one service beside two of one thread each
 
 The clients are a process of their own; they ask for the vector of one sentence after another, over
-connections that they keep. Everything is measured in turns in one run: in bulk in this process;
-gathered, with the service as it is; one at a time, with a service that computes every request by
-itself. Linux only, for the memory of the service.
+connections that they keep: a batch can have no more sentences than there are clients, and the
+library's rate with so few a call is the most that the service can reach. Everything is measured in
+turns in one run: in bulk in this process; gathered, with the service as it is; one at a time, with
+a service that computes every request by itself. Linux only, for the memory of the service.
 The original size has random weights: speed does not depend on them.
 """
 
@@ -295,11 +296,13 @@ def model_of(size: str, tasks: Sequence[str] = ()) -> ServedModel:
     return ServedModel.of(saved, size)
 
 
-def bulk_rate(model: ServedModel, sentences: list[list[str]], seconds: float) -> float:
-    """Words per second of the library in this process, many sentences in each call."""
+def bulk_rate(
+    model: ServedModel, sentences: list[list[str]], seconds: float, per_call: int
+) -> float:
+    """Words per second of the library in this process, so many sentences in each call."""
     done, words, started = 0, 0, time.perf_counter()
     while time.perf_counter() - started < seconds:
-        batch = sentences[done % len(sentences) :][:SENTENCES_PER_CALL]
+        batch = sentences[done % len(sentences) :][:per_call]
         model.embedder.embed(batch)
         done += len(batch)
         words += sum(map(len, batch))
@@ -313,17 +316,20 @@ def measure(size: str, seconds: float, turns: int, count: int) -> None:
     texts = [" ".join(words) for words in sentences]
     questions = questions_about(texts, [len(words) for words in sentences])
     model.embedder.embed(sentences[:256])
-    bulk, gathered, alone = 0.0, [], []
+    bulk, few, gathered, alone = 0.0, 0.0, [], []
     with running(size) as service, running(size, gathers=False) as plain:
         for each in (service, plain):
             ask(each.address, questions, 1.0)  # packs weights, warms threads
         for _ in range(turns):
-            bulk = max(bulk, bulk_rate(model, sentences, seconds))
+            bulk = max(bulk, bulk_rate(model, sentences, seconds, SENTENCES_PER_CALL))
+            few = max(few, bulk_rate(model, sentences, seconds, CLIENTS))
             gathered.append(ask(service.address, questions, seconds))
             alone.append(ask(plain.address, questions, seconds))
     best = max(gathered, key=lambda load: load.words_per_second)
     single = max(alone, key=lambda load: load.words_per_second)
-    print(f"| {size} | in bulk, this process | {bulk:,.0f} | | | | |")
+    print(f"| {size} | in bulk, {SENTENCES_PER_CALL} sentences a call | {bulk:,.0f} | | | | |")
+    label = f"in bulk, {CLIENTS} sentences a call"
+    print(f"| {size} | {label} | {few:,.0f} | {few / bulk:.0%} | | | |")
     for label, load in (("gathered", best), ("one at a time", single)):
         print(
             f"| {size} | {CLIENTS} clients, {label} | {load.words_per_second:,.0f} | "
