@@ -137,7 +137,8 @@ def run_service(
     **flags: Any,
 ) -> None:
     """Serve until told to stop; what needs no PyTorch is looked at before that is loaded."""
-    from elmokit.service.middleware import ENVIRONMENT_VARIABLE, configure_logs, read_keys
+    from elmokit.service.middleware import ENVIRONMENT_VARIABLE, read_keys
+    from elmokit.service.monitoring import configure_logs
 
     keys = read_keys(api_key, os.environ.get(ENVIRONMENT_VARIABLE))
     limits = limits_of(flags)

@@ -18,7 +18,9 @@ from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.inference.language_model import LanguageModel
 from elmokit.inference.layers import LayerChoice, Pool
 from elmokit.inference.predictions import Gap, RankedWord, SentenceScore, WordProbability
-from elmokit.service.middleware import Limits, RequestError, ServiceMetrics
+from elmokit.service.errors import RequestError
+from elmokit.service.middleware import Limits
+from elmokit.service.monitoring import ServiceMetrics
 from elmokit.service.schemas import MixWeights, PredictBody
 from elmokit.text.characters import Sentence
 

@@ -1,42 +1,26 @@
-"""Middleware: API keys, limits, the host check, HTTP errors, the log and the metrics."""
+"""Middleware: what is checked before a request is read: API keys, limits, the host."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 import re
 import time
-import traceback
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
-from importlib.metadata import version
 from ipaddress import ip_address
 from pathlib import Path
-from platform import python_version
 from secrets import token_hex
-from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-    ProcessCollector,
-    generate_latest,
-)
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmokit import __version__
 from elmokit.config import Count, Number, Settings
-from elmokit.errors import ElmoError, InputError
+from elmokit.errors import InputError
 from elmokit.io.files import read_text
+from elmokit.service.errors import RequestError
+from elmokit.service.monitoring import ServiceMetrics, log, log_failure
 
 ENVIRONMENT_VARIABLE = "ELMO_API_KEY"
 SHORTEST_KEY = 8
@@ -116,187 +100,6 @@ class Limits(Settings):
 
 PIECE = 1 << 16
 """Bytes of a response that are sent at once; the next when the client has taken those before."""
-
-
-LONGEST_MESSAGE = 400  # characters: a message may quote what it got, which may be long
-LONGEST_NAME = 40  # characters of a field's name, which a client may invent
-CODES = {
-    400: "invalid_body invalid_field wrong_fields empty_list wrong_dimensions wrong_layers "
-    "sentence_count position_out_of_range gap_count gap_in_word unknown_word word_not_in_index "
-    "empty_text invalid_input",
-    401: "invalid_api_key",
-    404: "unknown_route model_not_found task_not_found no_index no_words missing_library",
-    405: "method_not_allowed",
-    406: "several_arrays",
-    413: "body_too_long sentence_too_long too_many_sentences too_many_texts too_many_words "
-    "too_many_characters too_many_candidates response_too_long",
-    421: "unknown_host",
-    500: "failure",
-    503: "loading overloaded timeout",
-}
-"""What clients know an error by, whatever its words; those of each status."""
-STATUS_OF = {code: status for status, codes in CODES.items() for code in codes.split()}
-ERROR_TYPES = {
-    401: "authentication_error",
-    404: "not_found_error",
-    413: "too_large_error",
-    500: "server_error",
-    503: "overloaded_error",
-}
-"""OpenAI's names where it has one; every other error is an `invalid_request_error`."""
-
-
-class RequestError(ElmoError):
-    """An HTTP error; `parameter` is the part of the body to blame, `retry_after` in seconds.
-
-    `code` is one of `STATUS_OF`; with `values`, what the message names, a client can word the error
-    itself. `close` ends the connection, where the rest of the body is not read.
-    """
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        parameter: str | None = None,
-        retry_after: int = 1,
-        close: bool = False,
-        **values: Any,
-    ) -> None:
-        super().__init__(message, code, **values)
-        self.status = STATUS_OF[code]
-        self.parameter = parameter
-        self.retry_after = retry_after
-        self.close = close
-
-    def response(self) -> JSONResponse:
-        """As OpenAI writes it, so that its clients understand; the values are our addition.
-
-        >>> RequestError("timeout", "too late", seconds=60).response().body.decode()[-43:]
-        ',"code":"timeout","values":{"seconds":60}}}'
-        """
-        message = str(self)
-        if len(message) > LONGEST_MESSAGE:
-            message = message[:LONGEST_MESSAGE] + "…"
-        kind = ERROR_TYPES.get(self.status, "invalid_request_error")
-        error = {"message": message, "type": kind, "param": self.parameter, "code": self.code}
-        headers = {"retry-after": str(self.retry_after)} if self.status == 503 else {}
-        if self.status == 401:
-            headers["www-authenticate"] = "Bearer"
-        if self.close:
-            headers["connection"] = "close"
-        return JSONResponse({"error": error | {"values": self.values}}, self.status, headers)
-
-
-NOT_AN_OBJECT = (
-    "the body is not a JSON object; send one, with the header Content-Type: application/json"
-)
-
-
-def validation_error(error: Mapping[str, Any]) -> RequestError:
-    """One of pydantic's errors, with the field that it is about.
-
-    >>> wrong = {"type": "missing", "loc": ("body", "texts"), "msg": "Field required"}
-    >>> str(validation_error(wrong))
-    'texts: Field required'
-    """
-    unknown = error["ctx"]["field"] if error["type"] == "unknown_field" else ()
-    # A client may invent a name with line breaks in it.
-    parts = ("".join(filter(str.isprintable, str(part))) for part in (*error["loc"][1:], *unknown))
-    field = ".".join(part[:LONGEST_NAME] for part in parts)
-    if error["type"] == "json_invalid" or not field:
-        return RequestError("invalid_body", NOT_AN_OBJECT)
-    return RequestError("invalid_field", f"{field}: {error['msg']}", parameter=field)
-
-
-LOGGER = logging.getLogger("elmokit.service")
-
-
-class JsonLines(logging.Formatter):
-    """A record as one line of JSON: time, level, event, and the event's own fields."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {"time": time, "level": record.levelname.lower(), "event": record.getMessage()}
-        return json.dumps(line | getattr(record, "fields", {}))
-
-
-def log(level: int, event: str, **fields: Any) -> None:
-    """Write an event down."""
-    if LOGGER.isEnabledFor(level):
-        LOGGER.log(level, event, extra={"fields": fields})
-
-
-def log_failure(event: str, error: BaseException, **fields: Any) -> None:
-    """Write down where an error came from; its message is left out, as it may quote a text."""
-    places = [
-        f"{frame.f_globals.get('__name__')}:{frame.f_code.co_name}:{line}"
-        for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-    log(logging.ERROR, event, error=type(error).__name__, trace=places[-12:], **fields)
-
-
-def configure_logs(level: int) -> None:
-    """Send events of at least this level to standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
-    LOGGER.handlers = [handler]
-    LOGGER.setLevel(level)
-    LOGGER.propagate = False
-
-
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-GAUGES = {
-    "ready": "Whether the model is loaded.",
-    "waiting_requests": "Requests that wait for the model, or are being computed.",
-    "waiting_words": "Their words, sentence markers included.",
-    "waiting_values": "Numbers that their responses will hold.",
-}
-
-
-class ServiceMetrics:
-    """What the service has done since it started, for Prometheus."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)  # its memory, threads, files, processor time
-        build = Info("elmo_build", "Versions of what serves.", registry=self.registry)
-        build.info({"version": __version__, "torch": version("torch"), "python": python_version()})
-        count = partial(Counter, registry=self.registry)
-        measure = partial(Histogram, registry=self.registry)
-        self._requests = count("elmo_requests", "Requests by status.", ["route", "status"])
-        self._request_seconds = measure(
-            "elmo_request_seconds", "Seconds of a request.", ["route"], buckets=SECONDS
-        )
-        # Batches were once called turns; what Prometheus has collected continues under that name.
-        self._batch_requests = measure("elmo_turn_requests", "Requests of a batch.", buckets=SIZES)
-        self._batch_seconds = measure("elmo_turn_seconds", "Seconds of a batch.", buckets=SECONDS)
-        self._items = count("elmo_items", "Sentences and places for a word computed.")
-        self._words = count("elmo_words", "Work done, in words.")
-        self._gauges = {
-            name: Gauge(f"elmo_{name}", text, registry=self.registry)
-            for name, text in GAUGES.items()
-        }
-
-    def request(self, route: str, status: int, seconds: float) -> None:
-        """Count a request that has its response."""
-        self._requests.labels(route, status).inc()
-        self._request_seconds.labels(route).observe(seconds)
-
-    def batch(self, requests: int, items: int, cost: int, seconds: float) -> None:
-        """Count a batch that the model has computed."""
-        self._batch_requests.observe(requests)
-        self._batch_seconds.observe(seconds)
-        self._items.inc(items)
-        self._words.inc(cost)
-
-    def text(self, gauges: Mapping[str, int]) -> bytes:
-        """Everything in Prometheus' format, with some numbers as they are now."""
-        for name, value in gauges.items():
-            self._gauges[name].set(value)
-        return generate_latest(self.registry)
 
 
 SECURITY_HEADERS = [

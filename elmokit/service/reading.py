@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from elmokit.inference.embedder import Vectors
 from elmokit.service import schemas
 from elmokit.service.batching import Embedding
-from elmokit.service.middleware import RequestError
+from elmokit.service.errors import RequestError
 from elmokit.service.state import Service
 from elmokit.text.tokenizer import Token, Tokenizer, each_sentence, split_text
 

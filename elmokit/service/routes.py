@@ -24,7 +24,7 @@ from elmokit.inference.language_model import LanguageModel
 from elmokit.inference.predictions import find_place
 from elmokit.service import schemas
 from elmokit.service.batching import Embedding, Predicting, Scoring, WordQuestion
-from elmokit.service.middleware import RequestError
+from elmokit.service.errors import RequestError
 from elmokit.service.reading import (
     check_most,
     check_values,

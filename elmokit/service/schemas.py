@@ -21,7 +21,8 @@ from starlette.types import Receive, Scope, Send
 
 from elmokit.inference.embedder import Vectors
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.middleware import LONGEST_NAME, PIECE, STATUS_OF
+from elmokit.service.errors import LONGEST_NAME, STATUS_OF
+from elmokit.service.middleware import PIECE
 
 
 def check_input(value: Any) -> list[Any]:

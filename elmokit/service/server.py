@@ -17,21 +17,15 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from elmokit import __version__
-from elmokit.errors import ConfigError, ElmoError, InputError
-from elmokit.service.middleware import (
-    LOOPBACK,
-    Guard,
-    Keys,
-    Limits,
-    RequestError,
-    log,
-    validation_error,
-)
+from elmokit.errors import ConfigError, InputError
+from elmokit.service.errors import RequestError, error_response
+from elmokit.service.middleware import LOOPBACK, Guard, Keys, Limits
+from elmokit.service.monitoring import log
 from elmokit.service.routes import routers
 from elmokit.service.schemas import Error
 from elmokit.service.state import ServedModel, Service
@@ -44,11 +38,6 @@ DESCRIPTION = (
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Error, "description": "What was wrong with the request."},
     "5XX": {"model": Error, "description": "Too much at once, or not ready: try again later."},
-}
-ROUTE_ERRORS = {
-    400: ("invalid_body", "the body is not JSON in UTF-8; send an object"),
-    404: ("unknown_route", "there is no such page; see /docs"),
-    405: ("method_not_allowed", "this method is not for this page; see /docs"),
 }
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 """FastAPI would otherwise tell any collector of this process about invalid bodies."""
@@ -79,26 +68,6 @@ def create_application(service: Service, **guarding: Any) -> FastAPI:
         application.add_exception_handler(kind, error_response)
     application.add_middleware(Guard, metrics=service.metrics, limits=service.limits, **guarding)
     return application
-
-
-async def error_response(request: Request, error: Exception) -> Response:
-    """An error that the client can fix, as JSON.
-
-    What the library says about an argument is what the client is told. Its other errors are about
-    files of ours, which they name: those are failures like any.
-    """
-    if isinstance(error, RequestValidationError):
-        error = validation_error(error.errors()[0])
-    if isinstance(error, RequestError):
-        return error.response()
-    if isinstance(error, ElmoError):
-        return RequestError(error.code or "invalid_input", str(error), **error.values).response()
-    assert isinstance(error, HTTPException)
-    code, message = ROUTE_ERRORS.get(error.status_code, ("invalid_input", str(error.detail)))
-    response = RequestError(code, message).response()
-    response.status_code = error.status_code
-    response.headers.update(error.headers or {})
-    return response
 
 
 BACKLOG = 2048

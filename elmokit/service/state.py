@@ -26,7 +26,9 @@ from elmokit.inference.language_model import LanguageModel
 from elmokit.io.fetch import Progress
 from elmokit.model.bilm import BiLM
 from elmokit.service.batching import Gatherer
-from elmokit.service.middleware import Limits, RequestError, ServiceMetrics, log, log_failure
+from elmokit.service.errors import RequestError
+from elmokit.service.middleware import Limits
+from elmokit.service.monitoring import ServiceMetrics, log, log_failure
 from elmokit.static.vectors import StaticVectors
 from elmokit.system import LARGE_BLOCK
 from elmokit.tasks.folder import TaskFolder, task_folders

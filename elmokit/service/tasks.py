@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 
 from elmokit.service import schemas
 from elmokit.service.batching import COST_PER_BATCH
-from elmokit.service.middleware import RequestError
+from elmokit.service.errors import RequestError
 from elmokit.service.reading import (
     LEAST_BYTES,
     check_characters,

@@ -5,7 +5,8 @@ import re
 import pytest
 from helpers import ROOT
 
-from elmokit.service.middleware import STATUS_OF, Limits
+from elmokit.service.errors import STATUS_OF
+from elmokit.service.middleware import Limits
 
 
 def test_without_its_tokenizer_a_model_is_served_to_who_sends_words(post, without_kiwi):

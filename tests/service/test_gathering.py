@@ -8,7 +8,9 @@ import pytest
 
 from elmokit.errors import InputError
 from elmokit.service.batching import COST_PER_BATCH, COST_PER_PIECE, Gatherer
-from elmokit.service.middleware import Limits, RequestError, ServiceMetrics
+from elmokit.service.errors import RequestError
+from elmokit.service.middleware import Limits
+from elmokit.service.monitoring import ServiceMetrics
 
 PATIENT = Limits(gather_seconds=0.04)
 

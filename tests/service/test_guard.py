@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from elmokit.errors import ElmoError
-from elmokit.service.middleware import Guard, Keys, Limits, ServiceMetrics, read_keys
+from elmokit.service.middleware import Guard, Keys, Limits, read_keys
+from elmokit.service.monitoring import ServiceMetrics
 
 KEY = "correct-horse"
 

@@ -23,7 +23,8 @@ from elmokit.analysis.comparison import cosine
 from elmokit.analysis.neighbours.index import Neighbour
 from elmokit.errors import InputError
 from elmokit.model.scalar_mix import DirectionalMix, ScalarMix
-from elmokit.service.middleware import STATUS_OF, Keys, Limits
+from elmokit.service.errors import STATUS_OF
+from elmokit.service.middleware import Keys, Limits
 from elmokit.service.state import ServedModel
 from elmokit.static.vectors import StaticVectors
 

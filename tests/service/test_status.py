@@ -12,7 +12,8 @@ from small_models import small_saved_model
 
 from elmokit import __version__
 from elmokit.service import state
-from elmokit.service.middleware import LOGGER, JsonLines, Limits
+from elmokit.service.middleware import Limits
+from elmokit.service.monitoring import LOGGER, JsonLines
 from elmokit.service.server import create_application
 from elmokit.service.state import ServedModel, Service
 from elmokit.text.vocabulary import Vocabulary
