@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -14,16 +13,13 @@ import click
 from elmokit.cli import EitherSpelling, options
 from elmokit.cli.pretrain import settings_of
 from elmokit.cli.progress import Display
-from elmokit.errors import InputError
+from elmokit.io.files import check_new_file
 from elmokit.io.text_files import ExampleFormat
 from elmokit.system import counted, keep_large_blocks
 from elmokit.tasks.catalogue import CATALOGUE, task_config
-from elmokit.tasks.config import COLUMN_FORMATS, COLUMN_KINDS, ElmoPlace, Preset
+from elmokit.tasks.config import COLUMN_FORMATS, ElmoPlace, Preset
 
 if TYPE_CHECKING:
-    from elmokit.io.text_files import Line, TextSettings
-    from elmokit.tasks.ask import PredictionItem
-    from elmokit.tasks.config import TaskConfig
     from elmokit.tasks.folder import TaskFolder
     from elmokit.tasks.trained import BilmReference, TrainedTask
 
@@ -247,32 +243,23 @@ def predict(
       elmo task predict my-coref story.txt --as text
       elmo task predict my-srl news.txt --tagger my-pos -o roles.jsonl
     """
-    from elmokit.io.files import check_new_file
-    from elmokit.tasks.ask import answer_lines, how_to_show, settings_to_predict
-    from elmokit.tasks.folder import TaskFolder
-
     check_asked(input_file, questions, predicates, tagger)
     if output is not None:
         check_new_file(output, force, [name for name in (input_file, context) if name])
         options.check_place(output)
+    from elmokit.tasks import ask
+    from elmokit.tasks.folder import TaskFolder
+
     opened = TaskFolder(folder)
-    task = opened.config
-    if task.kind != "reading" and questions:
-        raise InputError(f"{folder}: answers no questions; give texts as INPUT, not --question")
-    if task.kind != "srl" and (predicates is not None or tagger is not None):
-        raise InputError(f"{folder}: knows no predicates; give neither --predicates nor --tagger")
-    settings = settings_to_predict(input_file or "-", task, **text_flags(flags))
-    on_terminal = output is None and sys.stdout.isatty()
-    shown_as = shown_as or how_to_show(settings, on_terminal)
-    if shown_as == "conll" and task.kind not in COLUMN_KINDS:
-        raise InputError(f"{folder}: its answers are not columns; leave out --as conll")
-    items = asked_items(task, input_file, questions, context, settings)
+    of_input = ask.settings_to_predict(input_file or "-", opened.config, **text_flags(flags))
+    shown_as = shown_as or ask.how_to_show(of_input, output is None and sys.stdout.isatty())
+    ask.check_suits(opened, shown_as, bool(questions), predicates is not None or tagger is not None)
+    items = ask.items_asked(opened.config, input_file, of_input, questions, context)
     trained = load_task(opened, device, quiet, flags)
-    items = with_predicates(items, trained, predicates, tagger, device)
+    items = ask.with_predicates(items, trained, predicates, tagger, device)
+    manner = {"shown_as": shown_as, "probabilities": probabilities}
     with Display(quiet) as shown:
-        manner = {"shown_as": shown_as, "probabilities": probabilities}
-        lines = answer_lines(trained, items, **manner, observer=shown)
-        number = write(lines, output)
+        number = write(ask.answer_lines(trained, items, **manner, observer=shown), output)
     if output is not None and not quiet:
         click.echo(f"{counted(number, 'answer')} in {output}", err=True)
 
@@ -289,55 +276,6 @@ def check_asked(
         )
     if predicates is not None and tagger is not None:
         raise click.UsageError("give --predicates or --tagger, and not both")
-
-
-def asked_items(
-    task: TaskConfig,
-    input_file: str | None,
-    questions: Sequence[str],
-    context: str | None,
-    settings: TextSettings,
-) -> Iterator[PredictionItem]:
-    """What is asked about, in a file or as questions.
-
-    The rest of a file is read as it is answered; its first item is looked at here.
-    """
-    from elmokit.io.text_files import read_lines, read_text
-    from elmokit.tasks.ask import items_of
-
-    encoding = settings.encoding
-    about = None if context is None else read_text(context, encoding)
-    lines = read_lines(input_file, encoding) if input_file else lines_of_questions(questions)
-    items = items_of(lines, task, settings, about)
-    return chain(list(islice(items, 1)), items)
-
-
-def lines_of_questions(questions: Sequence[str]) -> Iterable[Line]:
-    """Questions as lines, each with its place; one that asks nothing is refused."""
-    from elmokit.io.text_files import Line
-
-    for number, question in enumerate(questions, start=1):
-        if not question.strip():
-            raise InputError(f"question {number}: has no words; ask something")
-    return [Line(f"question {number}", each) for number, each in enumerate(questions, start=1)]
-
-
-def with_predicates(
-    items: Iterator[PredictionItem],
-    trained: TrainedTask,
-    predicates: str | None,
-    tagger: str | None,
-    device: str | None,
-) -> Iterator[PredictionItem]:
-    """Items with the predicates that flags say: some words, or what a tagger calls verbs."""
-    from elmokit.tasks.ask import about_verbs, about_words
-    from elmokit.tasks.trained import TrainedTask
-
-    if tagger is not None:
-        return about_verbs(items, TrainedTask.load(tagger, device=device), trained.tokenizer)
-    if predicates is not None:
-        return about_words(items, predicates.split(","), trained.tokenizer)
-    return items
 
 
 def write(lines: Iterator[str], output: str | None) -> int:

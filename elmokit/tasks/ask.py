@@ -12,7 +12,16 @@ from typing import Any, Literal, NamedTuple, cast
 
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.io.tables import NUMBER, TABLE_SUFFIXES, TableFormat, TableRow, table_rows
-from elmokit.io.text_files import ENCODING, STANDARD_INPUT, Column, Line, TextSettings, suffix
+from elmokit.io.text_files import (
+    ENCODING,
+    STANDARD_INPUT,
+    Column,
+    Line,
+    TextSettings,
+    read_lines,
+    read_text,
+    suffix,
+)
 from elmokit.jobs.progress import Observer
 from elmokit.static.files import is_utf8
 from elmokit.system import counted
@@ -23,10 +32,11 @@ from elmokit.tasks.columns import (
     labelled_format,
     labelled_parts,
 )
-from elmokit.tasks.config import COLUMN_FORMATS, Kind, TaskConfig
+from elmokit.tasks.config import COLUMN_FORMATS, COLUMN_KINDS, Kind, TaskConfig
 from elmokit.tasks.files.conll import CONLLU_TAGS
 from elmokit.tasks.files.examples import PAIR, TEXT, TextColumns, text_positions
 from elmokit.tasks.files.squad import questions_of
+from elmokit.tasks.folder import TaskFolder
 from elmokit.tasks.labelling import TagPrediction
 from elmokit.tasks.reading.task import AnswerPrediction
 from elmokit.tasks.srl.propositions import WithPredicates
@@ -97,6 +107,17 @@ def how_to_show(settings: TextSettings, on_terminal: bool) -> ShownAs:
     return "text" if on_terminal else "jsonl"
 
 
+def check_suits(folder: TaskFolder, shown_as: ShownAs, questions: bool, predicates: bool) -> None:
+    """Raise for what only tasks of another kind are asked, or answer."""
+    place, kind = folder.folder, folder.config.kind
+    if questions and kind != "reading":
+        raise InputError(f"{place}: answers no questions; give texts as INPUT, not --question")
+    if predicates and kind != "srl":
+        raise InputError(f"{place}: knows no predicates; give neither --predicates nor --tagger")
+    if shown_as == "conll" and kind not in COLUMN_KINDS:
+        raise InputError(f"{place}: its answers are not columns; leave out --as conll")
+
+
 class PredictionItem(NamedTuple):
     """What a prediction is wanted for."""
 
@@ -104,6 +125,31 @@ class PredictionItem(NamedTuple):
     asked: Any  # as `TrainedTask.predict` takes it
     given: dict[str, Any]  # what a line of the answer begins with
     labelled: LabelledPart | None = None  # the lines that it was read from, of a labelled file
+
+
+def items_asked(
+    task: TaskConfig,
+    name: str | None,
+    settings: TextSettings,
+    questions: Sequence[str] = (),
+    context: str | None = None,
+) -> Iterator[PredictionItem]:
+    """The items of a file, or of questions without one; `context` is a file too.
+
+    The rest of a file is read as it is answered; its first item is looked at here.
+    """
+    about = None if context is None else read_text(context, settings.encoding)
+    lines = read_lines(name, settings.encoding) if name else lines_of_questions(questions)
+    items = items_of(lines, task, settings, about)
+    return chain(list(islice(items, 1)), items)
+
+
+def lines_of_questions(questions: Sequence[str]) -> Sequence[Line]:
+    """Questions as lines, each with its place; raises for one that asks nothing."""
+    for number, question in enumerate(questions, start=1):
+        if not question.strip():
+            raise InputError(f"question {number}: has no words; ask something")
+    return [Line(f"question {number}", each) for number, each in enumerate(questions, start=1)]
 
 
 def items_of(
@@ -325,6 +371,21 @@ def _json(answer: Mapping[str, Any]) -> str:
     line = json.dumps(answer, ensure_ascii=False)
     # Half a pair of surrogates, which JSON can write and UTF-8 cannot, stays escaped.
     return line if is_utf8(line) else json.dumps(answer)
+
+
+def with_predicates(
+    items: Iterator[PredictionItem],
+    trained: TrainedTask,
+    predicates: str | None,
+    tagger: str | None,
+    device: str | None,
+) -> Iterator[PredictionItem]:
+    """Items whose predicates are words, with commas between, or what the tagger calls verbs."""
+    if tagger is not None:
+        return about_verbs(items, TrainedTask.load(tagger, device=device), trained.tokenizer)
+    if predicates is not None:
+        return about_words(items, predicates.split(","), trained.tokenizer)
+    return items
 
 
 OF_VERBS = "V"  # what the tags of verbs begin with: VERB, VBZ, VVFIN

@@ -264,6 +264,7 @@ def test_an_output_that_is_there_or_unsuitable_is_noticed_before_torch_is_loaded
         *(f"pretrain modern -o {output}" for output in (file, run, "nowhere/run")),
         *(f"task train ner --train {text} -o {output}" for output in (file, run, "nowhere/run")),
         *(f"finetune english-small {text} -o {output}" for output in (file, run)),
+        *(f"task predict my-ner {text} -o {output}" for output in (text, file, run, "nowhere/a")),
     ]
     printed = run_python(EARLY, *commands).splitlines()
     assert [line.rpartition(" ")[2] for line in printed] == ["False"] * len(commands)
