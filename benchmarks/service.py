@@ -8,9 +8,11 @@
 
 The clients are a process of their own; they ask for the vector of one sentence after another, over
 connections that they keep: a batch can have no more sentences than there are clients, and the
-library's rate with so few a call is the most that the service can reach. Everything is measured in
-turns in one run: in bulk in this process; gathered, with the service as it is; one at a time, with
-a service that computes every request by itself. Linux only, for the memory of the service.
+library's rate with so few a call is the most that the service can reach. A vector is the mean over
+the words, of the average of the layers (`/embed`), or of layer 0 (`/v1/embeddings`), which needs no
+LSTM; the library computes the same. Everything is measured in turns in one run: in bulk in this
+process; gathered, with the service as it is; one at a time, with a service that computes every
+request by itself. Linux only, for the memory of the service.
 The original size has random weights: speed does not depend on them.
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
+import io
 import json
 import multiprocessing
 import resource
@@ -27,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -52,7 +55,8 @@ from elmokit.system import (
     use_threads,
 )
 
-EMBEDDINGS = "/v1/embeddings"
+EMBED, EMBEDDINGS = "/embed", "/v1/embeddings"
+LAYERS = {"average": EMBED, "0": EMBEDDINGS}  # whose vectors they give
 CLIENTS = 64
 SECONDS = 16.0
 TURNS = 3
@@ -162,26 +166,25 @@ class Question(NamedTuple):
         """The largest difference between what came and what should; infinite for a wrong answer."""
         if self.expected is None:
             return 0.0
-        if self.path != EMBEDDINGS:
+        if self.path != EMBED:
             return 0.0 if json.loads(content)["answers"] == self.expected else float("inf")
-        packed = content.split(b'"embedding":"')[1].split(b'"')[0]
-        found = np.frombuffer(base64.b64decode(packed), "<f4")
-        return float(np.abs(found - self.expected).max())
+        return float(np.abs(np.load(io.BytesIO(content))[0] - self.expected).max())
 
 
 def questions_about(
-    texts: Sequence[str], words: Sequence[int], expected: Any = None
+    texts: Sequence[str], words: Sequence[int], path: str = EMBED, expected: Any = None
 ) -> list[Question]:
     """For the vector of each text."""
     return [
-        Question(EMBEDDINGS, embedding_body(text), count, None if expected is None else expected[n])
+        Question(path, body_of(path, text), count, None if expected is None else expected[n])
         for n, (text, count) in enumerate(zip(texts, words, strict=True))
     ]
 
 
-def embedding_body(text: str) -> bytes:
+def body_of(path: str, text: str) -> bytes:
     """A request for the vector of a text."""
-    return json.dumps({"input": text, "model": "", "encoding_format": "base64"}).encode()
+    openai = {"input": text, "model": "", "encoding_format": "base64"}
+    return json.dumps({"texts": [text], "pool": "mean"} if path == EMBED else openai).encode()
 
 
 def questions_for_tasks(
@@ -277,7 +280,8 @@ async def exchange(
     """Send one body; what is answered, None where that is a refusal."""
     head = (
         f"POST {question.path} HTTP/1.1\r\nhost: {host}\r\n"
-        f"content-type: application/json\r\ncontent-length: {len(question.body)}\r\n\r\n"
+        f"content-type: application/json\r\naccept: application/x-npy\r\n"
+        f"content-length: {len(question.body)}\r\n\r\n"
     )
     writer.write(head.encode() + question.body)
     answer = await reader.readuntil(b"\r\n\r\n")
@@ -297,36 +301,37 @@ def model_of(size: str, tasks: Sequence[str] = ()) -> ServedModel:
 
 
 def bulk_rate(
-    model: ServedModel, sentences: list[list[str]], seconds: float, per_call: int
+    model: ServedModel, layers: str, sentences: list[list[str]], seconds: float, per_call: int
 ) -> float:
     """Words per second of the library in this process, so many sentences in each call."""
     done, words, started = 0, 0, time.perf_counter()
     while time.perf_counter() - started < seconds:
         batch = sentences[done % len(sentences) :][:per_call]
-        model.embedder.embed(batch)
+        model.embedder.embed(batch, layers, "mean")
         done += len(batch)
         words += sum(map(len, batch))
     return words / (time.perf_counter() - started)
 
 
-def measure(size: str, seconds: float, turns: int, count: int) -> None:
-    """Print the rows of one size: the best of several turns of each way."""
+def measure(size: str, layers: str, seconds: float, turns: int, count: int) -> None:
+    """Print the rows of one size and of some layers: the best of several turns of each way."""
     model = model_of(size)
     sentences = real_sentences(count)[1]
     texts = [" ".join(words) for words in sentences]
-    questions = questions_about(texts, [len(words) for words in sentences])
+    questions = questions_about(texts, [len(words) for words in sentences], LAYERS[layers])
     model.embedder.embed(sentences[:256])
     bulk, few, gathered, alone = 0.0, 0.0, [], []
     with running(size) as service, running(size, gathers=False) as plain:
         for each in (service, plain):
             ask(each.address, questions, 1.0)  # packs weights, warms threads
         for _ in range(turns):
-            bulk = max(bulk, bulk_rate(model, sentences, seconds, SENTENCES_PER_CALL))
-            few = max(few, bulk_rate(model, sentences, seconds, CLIENTS))
+            bulk = max(bulk, bulk_rate(model, layers, sentences, seconds, SENTENCES_PER_CALL))
+            few = max(few, bulk_rate(model, layers, sentences, seconds, CLIENTS))
             gathered.append(ask(service.address, questions, seconds))
             alone.append(ask(plain.address, questions, seconds))
     best = max(gathered, key=lambda load: load.words_per_second)
     single = max(alone, key=lambda load: load.words_per_second)
+    size = f"{size}, {layers}"
     print(f"| {size} | in bulk, {SENTENCES_PER_CALL} sentences a call | {bulk:,.0f} | | | | |")
     label = f"in bulk, {CLIENTS} sentences a call"
     print(f"| {size} | {label} | {few:,.0f} | {few / bulk:.0%} | | | |")
@@ -371,7 +376,7 @@ def soak(seconds: float, count: int, tasks: Sequence[str]) -> None:
     sentences = real_sentences(count)[1]
     texts = [" ".join(words) for words in sentences]
     counts = [len(words) for words in sentences]
-    questions = questions_about(texts, counts, model.embedder.encode(texts))
+    questions = questions_about(texts, counts, expected=model.embedder.encode(texts, "average"))
     if tasks:
         asked = questions_for_tasks(model, texts[::2], counts[::2])
         questions = [each for two in zip(asked, questions[1::2], strict=False) for each in two]
@@ -406,6 +411,7 @@ def main() -> None:
     """Print the table, or the soak's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", action="append", choices=SIZES_MEASURED)
+    parser.add_argument("--layers", action="append", choices=LAYERS)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--sentences", type=int, default=SENTENCES)
@@ -423,10 +429,10 @@ def main() -> None:
         for size in arguments.size or SIZES_MEASURED:
             measure_processes(size, *given)
         return
-    print("| size | case | words/s | of bulk | p50 / p99 | failures | clients' share of a core |")
-    print("|---|---|---|---|---|---|---|")
-    for size in arguments.size or SIZES_MEASURED:
-        measure(size, *given)
+    columns = ("words/s", "of bulk", "p50 / p99", "failures", "clients' share of a core")
+    print(heading("size, layers", "case", *columns))
+    for size, layers in product(arguments.size or SIZES_MEASURED, arguments.layers or LAYERS):
+        measure(size, layers, *given)
 
 
 if __name__ == "__main__":

@@ -269,7 +269,7 @@ class Embedder(SplitsText):
         """Embed raw texts as vectors (texts, size), or one text as a vector (size,).
 
         `layers` is as in `embed`, but not "all". The default, the mean over the words of layer 0,
-        which reads no context, is the best of a table: `python -m runs.sentence_vectors`. A text
+        which needs no LSTM, is chosen by a table: `python -m runs.sentence_vectors`. A text
         without words is zeros. `normalize` brings vectors to length 1, so that products are
         cosines. `progress` is told how many texts are done, and of how many.
         """
@@ -403,13 +403,13 @@ class Embedder(SplitsText):
         long = max(lengths) > longest
         pieces = list(many_pieces(ends)) if long else [Piece([0] * len(ends), ends)]
         collection = choice.collection(lengths)
+        contextual = choice.name != "0" or self.state == "carry"  # else no LSTM is needed
         readings = self.warm_runs if self.state == "warm" else 1
         for reading in range(readings):
             for piece in pieces:
                 words = self.token_cache.padded(piece.of(marked))
-                layers, state = self.bilm.contextualize(
-                    *words, state, self.precision, piece.directions
-                )
+                directions = piece.directions if contextual else ()
+                layers, state = self.bilm.contextualize(*words, state, self.precision, directions)
                 if reading == readings - 1:
                     collection.add(piece, choice.reduce(layers))
         assert state is not None  # every batch has a piece

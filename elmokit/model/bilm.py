@@ -161,7 +161,8 @@ class BiLM(nn.Module):
     ) -> BiLMOutput:
         """Run both stacks over token vectors (batch, words, token_size), markers included.
 
-        A direction that is not to read leaves zeros in its half, and its state as it was.
+        A direction that is not to read leaves zeros in its half, and its state as it was; layer 0
+        is there without any.
         """
         batch, words, size = token_vectors.shape
         before = self.state_of_rows(state, batch, token_vectors)

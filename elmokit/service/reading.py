@@ -15,6 +15,7 @@ from elmokit.text.tokenizer import Token, Tokenizer, each_sentence, split_text
 
 T = TypeVar("T")
 LEAST_BYTES = 4  # of a number in a response
+FEW_CHARACTERS = 512  # which are split sooner than a thread is waked for them
 
 
 class ReadTexts(dict[str, list[list[Token]]]):
@@ -72,29 +73,31 @@ async def read_texts(
 ) -> list[list[list[str]]]:
     """The sentences of each text, as lists of words."""
     check_count(service, len(texts), parameter)
-    check_characters(service, texts, parameter)
     finds = (partial(split_text, text) for text in texts)
-    split = await find_all(service, finds, service.model.embedder.tokenizer)
+    split = await find_all(service, texts, parameter, finds, service.model.embedder.tokenizer)
     check_words(service, [words for text in split for words in text])
     return split
 
 
 async def read_one(service: Service, text: str, field: str, find: Callable[[Tokenizer], T]) -> T:
     """What `find` makes of a text, which is one sentence or holds the one that is asked about."""
-    check_characters(service, [text], field)
-    [found] = await find_all(service, [find], service.model.embedder.tokenizer)
+    [found] = await find_all(service, [text], field, [find], service.model.embedder.tokenizer)
     return found
 
 
 async def find_all(
-    service: Service, finds: Iterable[Callable[[Tokenizer], T]], tokenizer: Tokenizer
+    service: Service,
+    texts: Sequence[str],
+    field: str,
+    finds: Iterable[Callable[[Tokenizer], T]],
+    tokenizer: Tokenizer,
 ) -> list[T]:
-    """What each makes of its texts, with a tokenizer that has split them in slices."""
+    """What each makes of the texts of a field, with a tokenizer that has split them in slices."""
     found: list[T] = []
-    count, read = 0, ReadTexts()
-    async for step in service.read_all(
-        step for find in finds for step in read.run(find, tokenizer)
-    ):
+    count, read, characters = 0, ReadTexts(), sum(map(len, texts))
+    check_most(service.limits.characters, characters, "characters", field=field)
+    steps = (step for find in finds for step in read.run(find, tokenizer))
+    async for step in service.read_all(steps, few=characters <= FEW_CHARACTERS):
         if isinstance(step, int):
             count += step
             check_most(service.limits.words, count, "words")
@@ -119,11 +122,6 @@ def check_most(
         code = "sentence_too_long" if where else f"too_many_{noun}"
         message = f"{where}{count:,} {noun}; send {most:,} at most"
         raise RequestError(code, message, parameter=field, count=count, most=most)
-
-
-def check_characters(service: Service, texts: Sequence[str], field: str) -> None:
-    """Raise for more raw text than can be split in a moment."""
-    check_most(service.limits.characters, sum(map(len, texts)), "characters", field=field)
 
 
 def check_count(service: Service, count: int, field: str) -> None:

@@ -285,19 +285,20 @@ class Service:
         """Run what reads a text, in a thread: others continue."""
         return await asyncio.get_running_loop().run_in_executor(self._splitter, function)
 
-    async def read_all(self, items: Iterator[T]) -> AsyncIterator[T]:
-        """What reading some texts gives; it is read in slices, others' texts in between."""
+    async def read_all(self, items: Iterator[T], few: bool = False) -> AsyncIterator[T]:
+        """What reading some texts gives; in slices, others' texts in between, or few at once."""
 
-        def read_slice() -> list[T]:
-            end = time.monotonic() + SLICE_SECONDS
-            found = []
+        def read_slice() -> tuple[list[T], bool]:
+            end, found = time.monotonic() + SLICE_SECONDS, []
             for item in items:
                 found.append(item)
                 if time.monotonic() > end:
-                    break
-            return found
+                    return found, True
+            return found, False
 
-        while found := await self.read(read_slice):
+        more = True
+        while more:
+            found, more = read_slice() if few else await self.read(read_slice)
             for item in found:
                 yield item
 

@@ -15,7 +15,6 @@ from elmokit.service.batching import COST_PER_BATCH
 from elmokit.service.errors import RequestError
 from elmokit.service.reading import (
     LEAST_BYTES,
-    check_characters,
     check_count,
     check_most,
     check_values,
@@ -72,9 +71,8 @@ async def ask_task(service: Serving, name: str, body: schemas.TaskBody) -> Respo
     check_count(service, len(items), field)
     texts = [part for item in items for part in parts_of(item)]
     raw = [text for text in texts if isinstance(text, str)]
-    check_characters(service, raw, field)
     finds = [partial(task.trained.parse, each, f"{field}.{n}") for n, each in enumerate(items)]
-    parsed = await find_all(service, finds, task.trained.tokenizer)
+    parsed = await find_all(service, raw, field, finds, task.trained.tokenizer)
     values = check_size(service, task, parsed, body.probabilities)
     examples = [example for one in parsed for example in one.examples]
     found = iter(await service.gatherer.compute(Answering(task.trained), examples, values))

@@ -41,6 +41,17 @@ def test_a_layer_can_be_chosen():
         assert_agree(embedder.embed(SENTENCES, layers=number), [array[number] for array in layers])
 
 
+def test_layer_0_needs_no_lstm_unless_its_state_is_carried(monkeypatch):
+    plain, carries, whole = small_embedder(), *(small_embedder(state="carry") for _ in range(2))
+    expected = whole.embed_layers(SENTENCES)
+    carries.embed(SENTENCES, layers=0)
+    assert_agree(carries.embed(SENTENCES), whole.embed(SENTENCES))
+    monkeypatch.setattr("elmokit.model.bilm.run_direction", None)
+    assert_agree(plain.embed(SENTENCES, layers=0), [array[0] for array in expected])
+    with pytest.raises(TypeError):
+        plain.embed(SENTENCES, layers=1)
+
+
 def test_a_trained_mix_can_be_given():
     embedder = small_embedder()
     mix = ScalarMix(3, weights=[0.0, 2.0, -1.0])
