@@ -437,12 +437,14 @@ def test_a_task_marks_what_the_library_finds(visit, answering, language, width):
 
 
 def test_classes_are_bars_and_a_link_brings_the_text_back(visit, answering):
-    page = visit("/?lang=ko#tasks?task=spam&text=we+$$$+1000")
+    page = visit("/?lang=ko#tasks?task=spam&text=we+$$$+1000", PHONE)
     [found] = answering.tasks["spam"].trained.predict(["we $$$ 1000"])
     name, percentage = page.locator("section dt"), page.locator("section .number")
     wait_for_text(name.first, found.label)
     playwright.expect(percentage.first).to_have_text(f"{found.probabilities[found.label]:.2%}")
     playwright.expect(page.locator(".about")).to_contain_text("정확도")
+    name.first.evaluate("node => { node.textContent = 'a-long-name-'.repeat(9); }")
+    assert page.locator("section .track").first.bounding_box()["width"] > 50
     page.locator("textarea").fill(" ")
     playwright.expect(page.locator("main .quiet")).to_contain_text("단어가 없는 텍스트")
     assert page.locator("section dt").count() == 0

@@ -5,7 +5,7 @@ import { examplesOf } from "./examples.js";
 import { curl, pythonRequest, shareButtons, writeAddress } from "./sharing.js";
 import { number, percent, text } from "./texts.js";
 
-const HUES = 8;
+const HUES = 16;
 const OF_PAIRS = ["pair", "reading"];
 
 export function tasksPanel({ model, panel, values, guard }) {
