@@ -444,7 +444,7 @@ def test_classes_are_bars_and_a_link_brings_the_text_back(visit, answering):
     playwright.expect(percentage.first).to_have_text(f"{found.probabilities[found.label]:.2%}")
     playwright.expect(page.locator(".about")).to_contain_text("정확도")
     name.first.evaluate("node => { node.textContent = 'a-long-name-'.repeat(9); }")
-    assert page.locator("section .track").first.bounding_box()["width"] > 50
+    assert page.locator("section .track").first.bounding_box()["width"] > 40
     page.locator("textarea").fill(" ")
     playwright.expect(page.locator("main .quiet")).to_contain_text("단어가 없는 텍스트")
     assert page.locator("section dt").count() == 0
