@@ -22,11 +22,11 @@ from elmokit.io.files import check_not_pointer
 FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32, h5z.FILTER_LZF}
 """Of others HDF5 takes the memory that their parameters say."""
 
-
 START = re.compile(rb"\x89HDF\r\n\x1a\n([\0\1].{4}|[^\0\1])\x08\x08", re.DOTALL)
 MARKS = re.compile(rb"HEAP\0|MDCI\0[\0\1].{5}\0{3}", re.DOTALL)
 """Where a heap of names begins, or an image of HDF5's cache, which may hold heaps."""
-LONGEST_MARK = 14
+LONGEST_MARK, LOOKED_AT = 14, 4096
+"""Bytes. HDF5 reads names from where their heap begins, h5py's driver having no buffer."""
 
 
 @contextmanager
@@ -74,11 +74,11 @@ class CheckedFile(io.FileIO):
             rest = rest[count:]
         rest[:] = bytes(len(rest))
         edge = max(0, start - LONGEST_MARK)
-        marks = {edge + mark.start() for mark in MARKS.finditer(self._at(edge, 2 * LONGEST_MARK))}
-        marks.update(start + mark.start() for mark in MARKS.finditer(view))
-        for place in marks - self._known:
-            self._check_names(place)
-        self._known |= marks
+        block = self._at(edge, start - edge + LOOKED_AT)
+        if b"HEAP\0" in block or b"MDCI\0" in block:  # ten times as fast as the pattern
+            for place in {edge + mark.start() for mark in MARKS.finditer(block)} - self._known:
+                self._check_names(place)
+                self._known.add(place)
         return len(view)
 
     def _at(self, place: int, size: int) -> bytes:
