@@ -78,17 +78,27 @@ def write_checkpoint(
 ) -> Path:
     """Write a checkpoint of some data files; gives its name."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
-    parts = [b""] * shards
-    entries = {b"": field(1, shards) + (field(2, endian) if endian else b"")}
-    for number, (name, values) in enumerate(sorted(variables.items())):
-        shard = number % shards
-        told = (lies or {}).get(name, {})
-        entries[name.encode()] = entry_of(values, shard, len(parts[shard]), **told)
-        parts[shard] += values.tobytes()
+    entries, parts = table_of(variables, shards, endian, lies or {})
     for shard, part in enumerate(parts):
         Path(f"{prefix}.data-{shard:05}-of-{shards:05}").write_bytes(part)
     write_index(prefix, block(entries, kind))
     return prefix
+
+
+def table_of(
+    variables: Mapping[str, np.ndarray],
+    shards: int = 1,
+    endian: int = 0,
+    lies: Mapping[str, Mapping[str, Any]] = {},
+) -> tuple[dict[bytes, bytes], list[bytes]]:
+    """The entries of the index, and what is in the data files."""
+    parts = [b""] * shards
+    entries = {b"": field(1, shards) + (field(2, endian) if endian else b"")}
+    for number, (name, values) in enumerate(sorted(variables.items())):
+        shard = number % shards
+        entries[name.encode()] = entry_of(values, shard, len(parts[shard]), **lies.get(name, {}))
+        parts[shard] += values.tobytes()
+    return entries, parts
 
 
 def write_index(prefix: Path, data: bytes, handles: Mapping[bytes, bytes] | None = None) -> None:

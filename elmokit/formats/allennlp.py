@@ -307,7 +307,7 @@ def open_weights(path: PathLike) -> Iterator[Datasets]:
     if is_checkpoint(path):
         yield TensorBundle(path)
         return
-    with open_hdf5(path, check_names=True) as file:
+    with open_hdf5(path) as file:
         yield Hdf5Datasets(file)
 
 
@@ -420,7 +420,7 @@ def takewhile_found(file: Datasets, name: str) -> Iterator[Shape]:
 
 def contents_of(path: PathLike) -> str:
     """What an HDF5 file holds: "weights", "softmax", "embedding", or "vectors" of sentences."""
-    with open_hdf5(path, check_names=True) as file, hdf5_damage(path):
+    with open_hdf5(path) as file, hdf5_damage(path):
         for name, what in (("RNN_0", "weights"), ("softmax", "softmax"), (EMBEDDING, EMBEDDING)):
             if find_item(file, name) is not None:
                 return what

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
-import mmap
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -21,37 +22,79 @@ from elmokit.io.files import check_not_pointer
 FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32, h5z.FILTER_LZF}
 """Of others HDF5 takes the memory that their parameters say."""
 
+START = re.compile(rb"\x89HDF\r\n\x1a\n([\0\1].{4}|[^\0\1])\x08\x08", re.DOTALL)
+MARKS = re.compile(rb"HEAP\0|MDCI\0[\0\1].{5}\0{3}", re.DOTALL)
+"""Where a heap of names begins, or an image of HDF5's cache, which may hold heaps."""
+LONGEST_MARK, LOOKED_AT = 14, 4096
+"""Bytes. HDF5 reads names from where their heap begins, h5py's driver having no buffer."""
+
 
 @contextmanager
-def open_hdf5(path: str | Path, *, check_names: bool = False) -> Iterator[h5py.File]:
-    """Open a file for reading; to check its groups' names takes a look at every byte of it."""
-    try:
-        open(path, "rb").close()  # the system's words, before h5py's
-    except OSError as error:
-        raise unreadable(FormatError, path, error) from error
-    check_not_pointer(Path(path))
-    if not h5py.is_hdf5(path):
-        raise FormatError(f"{path}: is not an HDF5 file")
+def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
+    """Open a file for reading."""
     with hdf5_damage(path):
-        if check_names:
-            _check_free_lists(path)
-        file = h5py.File(path, "r")
+        file = opened(path)
     with file:
         yield file
 
 
-def _check_free_lists(path: str | Path) -> None:
-    """Raise where the unused places among a group's names form a ring: HDF5 never leaves it."""
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if not re.match(rb"\x89HDF\r\n\x1a\n([\0\1].{4}|[^\0\1])\x08\x08", data, re.DOTALL):
-            raise ValueError("it has a user block, or addresses that are not of 8 bytes")
-        left = len(data)  # all lists together: a place has 16 bytes at least, and 1 ends a list
-        for heap in re.finditer(rb"HEAP\0(?=.{27})", data, re.DOTALL):
-            size, place, start = struct.unpack_from("<3Q", data, heap.start() + 8)
-            while place != 1 and place < size and start + place + 8 <= len(data):
-                place, left = struct.unpack_from("<Q", data, start + place)[0], left - 16
-                if left < 0:
-                    raise ValueError("the unused places among its names form a ring")
+def opened(path: str | Path) -> h5py.File:
+    """A file for reading, which the caller closes."""
+    try:
+        disk = CheckedFile(path)
+    except OSError as error:  # the system's words, before h5py's
+        raise unreadable(FormatError, path, error) from error
+    check_not_pointer(Path(path))
+    if not h5py.is_hdf5(path):
+        raise FormatError(f"{path}: is not an HDF5 file")
+    if not START.match(disk.read(16)):
+        raise ValueError("it has a user block, or addresses that are not of 8 bytes")
+    return h5py.File(path, "r", driver="fileobj", fileobj=disk)
+
+
+class CheckedFile(io.FileIO):
+    """What HDF5 reads; raises where the unused places among a group's names form a ring.
+
+    HDF5 would follow it for ever, as soon as it has read where these names begin.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._size = self._left = os.fstat(self.fileno()).st_size
+        self._known = set[int]()
+
+    def __del__(self) -> None:
+        self.close()  # HDF5 does not
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, with zeros behind the end of the file."""
+        view, start = memoryview(buffer).cast("B"), self.tell()
+        rest = view
+        while count := super().readinto(rest):
+            rest = rest[count:]
+        rest[:] = bytes(len(rest))
+        edge = max(0, start - LONGEST_MARK)
+        block = self._at(edge, start - edge + LOOKED_AT)
+        if b"HEAP\0" in block or b"MDCI\0" in block:  # ten times as fast as the pattern
+            for place in {edge + mark.start() for mark in MARKS.finditer(block)} - self._known:
+                self._check_names(place)
+                self._known.add(place)
+        return len(view)
+
+    def _at(self, place: int, size: int) -> bytes:
+        self.seek(place)
+        return self.read(size)
+
+    def _check_names(self, heap: int) -> None:
+        head = self._at(heap, 32).ljust(32, b"\0")
+        if head.startswith(b"MDCI"):
+            raise ValueError("it has an image of HDF5's cache; repack it (h5repack)")
+        size, place, start = struct.unpack_from("<3Q", head, 8)
+        while place != 1 and place < size and start + place + 8 <= self._size:
+            (place,) = struct.unpack("<Q", self._at(start + place, 8))
+            self._left -= 16  # of all lists: a place has so many bytes at least, and 1 ends a list
+            if self._left < 0:
+                raise ValueError("the unused places among its names form a ring")
 
 
 def find_item(file: h5py.Group, name: str) -> Any:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.io.files import write_atomically
-from elmokit.io.hdf5 import check_size, find_item, open_hdf5
+from elmokit.io.hdf5 import check_size, find_item, hdf5_damage, opened
 from elmokit.system import StopRequest, stop_requests
 from elmokit.text.characters import word_bytes
 from elmokit.vectors.items import (
@@ -262,8 +262,8 @@ class Hdf5Vectors(VectorFile):
         return SentenceVectors(sentence, _vectors(dataset, number), line.get("id"))
 
     def _open(self) -> h5py.File:
-        with open_hdf5(self.path):  # which says in one line what is wrong with the file
-            return h5py.File(self.path, "r")
+        with hdf5_damage(self.path):
+            return opened(self.path)
 
     def _close(self) -> None:
         self._file.close()

@@ -19,6 +19,10 @@ if FULL:  # the workers of a run have the same
     os.environ["ELMO_CHAOS_SEED"] = str(SEED)
 
 
+RUNAWAY = 6 << 30
+"""Bytes at which a loop in C, which no signal ends, runs out of memory rather than the machine."""
+
+
 class TooLongError(BaseException):
     """More CPU time than allowed; no reader's `except Exception` stops it."""
 
@@ -41,6 +45,10 @@ def bounded(*, megabytes: float, seconds: float) -> Iterator[None]:
     if counts := peaks.exists():
         peaks.write_text("5")  # the peak begins anew
         before = memory("VmRSS")
+        import resource  # which Windows has not
+
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize") + RUNAWAY, limits[1]))
     handler = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
@@ -48,6 +56,8 @@ def bounded(*, megabytes: float, seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, handler)
+        if counts:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
     if counts:
         taken = memory("VmHWM") - before
         assert taken < megabytes * 2**20, f"{taken >> 20} MB"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import struct
 import sys
@@ -29,6 +30,7 @@ from tasks.small_tasks import ONE_EPOCH, train, write_bilm
 from elmokit.errors import ElmoWarning
 from elmokit.formats import allennlp, efml, native
 from elmokit.formats.convert import convert_model
+from elmokit.io.hdf5 import CheckedFile
 from elmokit.pretraining.config import read_run
 from elmokit.static.files import read_word_vectors
 from elmokit.tasks.trained import BilmReference, TrainedTask
@@ -155,6 +157,59 @@ def test_a_sparse_item_is_not_filled(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "v.h5", "w") as file:
         file.create_dataset("0", (3, 10**5, 1024), "f4", chunks=(3, 100, 1024))
     assert "grow" in short_error(lambda: open_vectors(tmp_path / "v.h5")[0])
+
+
+def with_ring(path: Path, group: int, ring: list[int]) -> int:
+    """Let the unused places among the names of a group lead to each other; where its heap is."""
+    contents = bytearray(path.read_bytes())
+    heap = [found.start() for found in re.finditer(b"HEAP", contents)][group]
+    (start,) = struct.unpack_from("<Q", contents, heap + 24)
+    struct.pack_into("<Q", contents, heap + 16, ring[0])
+    for place, following in zip(ring, [*ring[1:], ring[0]], strict=True):
+        struct.pack_into("<Q", contents, start + place, following)
+    path.write_bytes(contents)
+    return heap
+
+
+RINGS = [[32], [32, 48], [48, 32, 40]]
+
+
+@pytest.mark.parametrize("ring", RINGS)
+@pytest.mark.parametrize("group", [0, -1])
+def test_names_whose_unused_places_form_a_ring_are_not_followed(
+    tmp_path: Path, group: int, ring: list[int]
+) -> None:
+    """libhdf5 takes memory for ever, which no signal handler of Python interrupts."""
+    options, weights = write_pair(tmp_path)
+    with_ring(weights, group, ring)
+    assert "form a ring" in short_error(allennlp.read_model, options, weights)
+    assert group or "form a ring" in short_error(allennlp.contents_of, weights)
+
+    vectors = tmp_path / "v.h5"
+    with h5py.File(vectors, "w") as file:  # a group for each first word
+        for name in ("the/cat", "a/dog"):
+            file[name] = np.ones((3, 4, 6), "f4")
+    with_ring(vectors, group, ring)
+    assert "form a ring" in short_error(lambda: list(open_vectors(vectors)))
+
+
+def test_names_are_looked_at_however_they_are_read(tmp_path: Path) -> None:
+    """HDF5 reads what lies before a group's names too, and may have read a part of them so."""
+    _, weights = write_pair(tmp_path)
+    heap = with_ring(weights, 0, RINGS[1])
+    for place in range(heap - 8, heap + 5):
+        with CheckedFile(weights) as file:
+            file.seek(place)
+            with pytest.raises(ValueError, match="form a ring"):
+                file.readinto(bytearray(64))
+
+
+def test_an_image_of_hdf5_s_cache_is_not_read(tmp_path: Path) -> None:
+    """It may hold names, which would not be looked at."""
+    vectors = tmp_path / "v.h5"
+    with h5py.File(vectors, "w") as file:
+        file["0"] = np.frombuffer(b"MDCI\0\1" + struct.pack("<Q", 1000) + b"\0\0", "f4")
+    assert "an image of HDF5's cache" in short_error(lambda: open_vectors(vectors)[0])
 
 
 def lie(path: Path, length: int) -> None:

@@ -5,6 +5,7 @@ In `make test` each has a few dozen inputs; in `make chaos` ten thousand, from t
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -20,20 +21,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from chaos.bounds import FULL, SEED, bounded
+from formats.test_archives import tar_of, zip_of
 from formats.test_efml import write_efml
+from helpers import files_in, write
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from small_checkpoints import block, masked, write_index
+from random_models import random_options, random_weights
+from small_checkpoints import block, masked, table_of, training_names, write_checkpoint, write_index
 
+from elmokit import Embedder
 from elmokit.bulk.inputs import open_input
 from elmokit.errors import ElmoError
-from elmokit.formats import allennlp, efml, native
-from elmokit.formats.tf_checkpoint import read_index
+from elmokit.formats import allennlp, efml, find, native
+from elmokit.io.fetch import cache_folder
 from elmokit.io.text_files import TextSettings
 from elmokit.pretraining.config import read_run
 from elmokit.static.files import read_word_vectors
 from elmokit.tasks.files.examples import read_examples
-from elmokit.tasks.folder import TaskFolder
+from elmokit.tasks.trained import TrainedTask
 from elmokit.text.tokenizer import load_tokenizer
 from elmokit.vectors.files import open_vectors
 from elmokit.vectors.items import Item
@@ -104,17 +109,27 @@ def model(folder: Path, changed: str) -> Reader:
     return Reader(path.read_bytes(), write, lambda: native.read_model(folder))
 
 
-def tf_index(folder: Path) -> Reader:
-    """The table in a checkpoint's index; its checksum is always right."""
-    entries = {b"": b"\x08\x01\x1a\x02\x08\x01"}
-    for name in (b"lm/char_embed", b"lm/RNN_0/rnn/lstm_cell/kernel", b"lm/softmax/b"):
-        entries[name] = b"\x08\x01\x12\x08\x12\x02\x08\x04\x12\x02\x08\x06\x20\x40\x28\x60"
+def checkpoint(folder: Path, changed: str) -> Reader:
+    """A checkpoint of TensorFlow; the checksum of the table in its index is always right."""
+    options = random_options()
+    write(folder / "options.json", json.dumps(options))
+    variables = training_names(random_weights(options))
+    path = write_checkpoint(folder / "v", variables).with_name(changed)
 
-    def write(contents: bytes) -> None:
+    def write_table(contents: bytes) -> None:
         data = contents + b"\0"
         write_index(folder / "v", data + struct.pack("<I", masked(data)))
 
-    return Reader(block(entries)[:-5], write, lambda: read_index(folder / "v.index"))
+    read = lambda: find.read_model(folder)  # noqa: E731
+    if changed == "v.index":
+        return Reader(block(table_of(variables)[0])[:-5], write_table, read)
+    return Reader(path.read_bytes(), path.write_bytes, read)
+
+
+def many_languages(folder: Path, changed: str) -> Reader:
+    write_efml(folder)
+    path = folder / changed
+    return Reader(path.read_bytes(), path.write_bytes, lambda: efml.read_model(folder))
 
 
 def pickles(folder: Path) -> Reader:
@@ -123,18 +138,38 @@ def pickles(folder: Path) -> Reader:
     return Reader(path.read_bytes(), path.write_bytes, lambda: efml.read_state(path))
 
 
-def task(folder: Path, changed: str) -> Reader:
-    shutil.copytree(OLD / "task", folder, dirs_exist_ok=True)
+def archive(folder: Path, name: str, packed: Callable[[bytes], bytes] = bytes) -> Reader:
+    """A model in an archive, whose bytes are changed before they are compressed."""
+    path, files = folder / name, files_in(OLD / "model")
+    if name.endswith("zip"):
+        zip_of(path, files)
+    else:
+        tar_of(path, files)
 
     def read() -> object:
-        opened = TaskFolder(folder)
-        opened.sha256["labels.json"] = hashlib.sha256(
-            (folder / "labels.json").read_bytes()
-        ).hexdigest()
-        return opened.labels(), opened.scores()
+        try:
+            return find.read_model(path)
+        finally:
+            shutil.rmtree(cache_folder() / "unpacked", ignore_errors=True)
 
-    path = folder / changed
-    return Reader(path.read_bytes(), path.write_bytes, read)
+    contents = path.read_bytes()
+    return Reader(contents, lambda changed: path.write_bytes(packed(changed)), read)
+
+
+def task(folder: Path, changed: str) -> Reader:
+    """A task's folder, whose config says of another changed file that it is the right one."""
+    shutil.copytree(OLD / "task", folder, dirs_exist_ok=True)
+    config, path = folder / "config.json", folder / changed
+    embedder = Embedder.load(OLD / "model")
+
+    def write(contents: bytes) -> None:
+        path.write_bytes(contents)
+        if path != config:
+            values = json.loads(config.read_text())
+            values["sha256"][changed] = hashlib.sha256(contents).hexdigest()
+            config.write_text(json.dumps(values))
+
+    return Reader(path.read_bytes(), write, lambda: TrainedTask.load(folder, bilm=embedder))
 
 
 def fasttext(folder: Path) -> Reader:
@@ -158,6 +193,11 @@ def records(path: Path) -> object:
 def vectors(path: Path) -> object:
     with open_vectors(path) as found:
         return list(found), list(found.sentences())
+
+
+def parquet(folder: Path) -> Reader:
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    return copied(folder, "vectors.parquet", vectors)
 
 
 def pooled(folder: Path) -> Reader:
@@ -184,6 +224,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "vectors.h5": lambda f: copied(f, "vectors.h5", vectors),
     "vectors.npz": lambda f: copied(f, "vectors.npz", vectors),
     "pooled vectors.npz": pooled,
+    "vectors.parquet": parquet,
     "vectors.jsonl": lambda f: copied(f, "vectors.jsonl", vectors),
     "static.safetensors": lambda f: copied(f, "static.safetensors", read_word_vectors),
     "vectors.txt": lambda f: made(f, "v.txt", TEXT_VECTORS, read_word_vectors),
@@ -194,10 +235,17 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "csv": lambda f: made(f, "t.csv", CSV, records),
     "csv of examples": lambda f: made(f, "t.csv", CSV, examples("text")),
     "jsonl": lambda f: made(f, "t.jsonl", JSONL, records),
-    "tf index": tf_index,
+    "tf index": lambda f: checkpoint(f, "v.index"),
+    "tf data": lambda f: checkpoint(f, "v.data-00000-of-00001"),
     "efml pickles": pickles,
+    "efml config.json": lambda f: many_languages(f, "config.json"),
+    "efml settings": lambda f: many_languages(f, "tiny.json"),
+    "efml word.dic": lambda f: many_languages(f, efml.WORDS),
+    "zip": lambda f: archive(f, "m.zip"),
+    "tar": lambda f: archive(f, "m.tar", gzip.compress),
     "task config.json": lambda f: task(f, "config.json"),
     "task labels.json": lambda f: task(f, "labels.json"),
+    "task weights.safetensors": lambda f: task(f, "weights.safetensors"),
     "run.toml": lambda f: copied(f, "run.toml", read_run),
 }
 
