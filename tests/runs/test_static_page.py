@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from closeness import TOLERANCE, assert_agree, assert_close
 from helpers import error_of
+from small_models import write_small_model
 
 from benchmarks.browser import LAYERS, RAW_TEXT, WORDS, browsing, opened, serving, texts_split_alike
 from elmokit import Embedder
@@ -30,17 +31,21 @@ WITHIN = {"float32": TOLERANCE, "8 bits": 0.05}
 LONG = ("The bank of the river was steep , and nobody came . " * 20).split()[:200]
 
 
-FLOAT32 = pytest.mark.parametrize("site", ["float32"], indirect=True)
-
-
-@pytest.fixture(scope="module", params=["float32", "8 bits"])
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def check_what_a_page_needs() -> None:
     pytest.importorskip("playwright", reason="playwright is not installed")
     pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no chromium; `make browser` installs Debian's")
     if shutil.which("npm") is None:
         pytest.skip("there is no npm, which fetches ONNX Runtime for browsers")
+
+
+FLOAT32 = pytest.mark.parametrize("site", ["float32"], indirect=True)
+
+
+@pytest.fixture(scope="module", params=["float32", "8 bits"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    check_what_a_page_needs()
     folder = tmp_path_factory.mktemp("pages") / request.param
     write_page(folder, "english-small", int8=request.param == "8 bits")
     return folder
@@ -136,6 +141,24 @@ def test_a_graph_that_does_not_come_is_said_on_the_page(site: Path) -> None:
         page.goto(address)
         expect = importlib.import_module("playwright.sync_api").expect
         expect(page.locator("#model")).to_contain_text("The model cannot be used in this browser")
+
+
+@pytest.mark.slow
+def test_a_model_of_words_between_spaces_is_compared(tmp_path: Path) -> None:
+    check_what_a_page_needs()
+    model = write_small_model(tmp_path / "model", "whitespace")
+    write_page(tmp_path / "page", str(model))
+    texts = ["The bank, 's .\n\nA  bank.", "bank"]
+    elmo = Embedder.load(model)
+    words = [elmo.tokenize(text) for text in texts]
+    with browsing() as browser, serving(tmp_path / "page") as address:
+        page, _ = opened(browser, address)
+        assert page.evaluate(WORDS, texts) == words
+        found = page.evaluate(LAYERS, words)[0]
+    expected = elmo.embed(words, "all")
+    assert_agree(
+        [np.reshape(one, like.shape) for one, like in zip(found, expected, strict=True)], expected
+    )
 
 
 @pytest.mark.slow
