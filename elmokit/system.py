@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
@@ -267,12 +268,17 @@ def computing_with(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+"""Libraries that are installed by another name than they are imported by."""
+
+
 def import_extra(module: str, extra: str, library: str | None = None) -> Any:
     """A module of a library that an extra installs; one line says how where it is missing."""
+    top = module.partition(".")[0]
     try:
+        check_version(top, extra)
         return import_module(module)
     except (ImportError, ValueError) as error:  # NumPy of another version is a ValueError
-        top = module.partition(".")[0]
         library = library or top
         problem, install = "is not installed", f'pip install "elmokit[{extra}]"'
         if sys.modules.get(module, top) is not None and find_spec(top) is not None:
@@ -280,6 +286,35 @@ def import_extra(module: str, extra: str, library: str | None = None) -> Any:
             install = install.replace("install", "install --upgrade", 1)
         problem = f"{library} {problem}; run: {install}"
         raise InputError(problem, "missing_library", library=library, extra=extra) from error
+
+
+def check_version(module: str, extra: str) -> None:
+    """Raise ImportError where a library is there in a version that its extra does not take."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    name = DISTRIBUTIONS.get(module, module.replace("_", "-"))
+    with suppress(PackageNotFoundError):  # the import says so
+        found, wanted = version(name), needed_versions(extra).get(name, "")
+        for sign, bound in re.findall(r"(>=|<)([\d.]+)", wanted):
+            if (numbers_of(found) >= numbers_of(bound)) != (sign == ">="):
+                raise ImportError(f"{found}, not {wanted}")
+
+
+@cache
+def needed_versions(extra: str) -> dict[str, str]:
+    """What an extra wants of each library: `{"spacy": "<4,>=3.8"}`."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    lines: list[str] = []
+    with suppress(PackageNotFoundError):  # run from its source, not installed
+        lines = [line for line in requires("elmokit") or () if f'extra == "{extra}"' in line]
+    named = (re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*([^;\s]*)", line) for line in lines)
+    return {one[1].replace("_", "-"): one[2] for one in named if one}
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """What versions are compared by."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def counted(number: int, noun: str) -> str:

@@ -70,6 +70,11 @@ def convert_model(
     if tokenizer is not None:
         saved = saved._replace(tokenizer=load_tokenizer(tokenizer).name, tokenizer_versions={})
     if target == "onnx":
+        if not isinstance(saved.config.encoder, CharacterEncoderConfig):
+            raise InputError(
+                f"{' '.join(map(str, source))}: has a vocabulary of its own (word input, or "
+                "ELMoForManyLangs), for which --to onnx has no graph; Embedder.load reads it"
+            )
         return write_onnx(saved, folder, int8=int8, force=force)
     native.write_model(folder, saved, half=half, force=force)
     return sorted(folder.iterdir())

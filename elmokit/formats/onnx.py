@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmokit.config import WORD_PADDING, CharacterEncoderConfig
-from elmokit.errors import FormatError, InputError
+from elmokit.errors import FormatError
 from elmokit.formats.native import SavedModel
 from elmokit.io.files import write_folder_atomically, write_object
 from elmokit.model.bilm import BiLM, remove_markers
@@ -106,8 +106,7 @@ def add_bilm(graph: Graph, begin: NDArray[Any], end: NDArray[Any]) -> None:
 def add_words(graph: Graph) -> str:
     """Token vectors (batch, words, token_size) of `ids`; each distinct word is encoded once."""
     config = graph.config.encoder
-    if not isinstance(config, CharacterEncoderConfig):
-        raise InputError("this model has words of its own; only models of characters go to ONNX")
+    assert isinstance(config, CharacterEncoderConfig)  # `convert_model` has seen to it
     flat = graph.add("Reshape", "ids", [-1, config.max_characters])
     ids, _, occurrences, _ = graph.add("Unique", flat, outputs=4, axis=0)
     # As in `CharacterEncoder.trim`, one window of padding after the longest word decides.

@@ -336,9 +336,3 @@ def test_other_backends_are_an_error_before_keras_is_imported_or_after(
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
     error_of(import_keras, kind=InputError, after="Keras runs on 'tensorflow'")
     assert "keras" not in sys.modules
-
-
-def test_missing_keras_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "keras", None)
-
-    assert 'pip install "elmokit[keras]"' in error_of(import_keras, kind=InputError)

@@ -1,4 +1,4 @@
-"""spaCy, sentence-transformers and LanceDB, each the real library, at scale and with real data.
+"""spaCy, sentence-transformers, LanceDB, ONNX Runtime: the real libraries, at scale, on real data.
 
 The vectors are those of `Embedder` but for rounding, on golden, bundled and Korean models.
 """
@@ -22,11 +22,14 @@ from closeness import assert_agree, assert_close
 from helpers import error_of, write
 from small_models import write_small_model
 
-from elmokit import Embedder
+from elmokit import Embedder, convert_model
+from elmokit.system import needed_versions
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-GOLDEN = [str(DATA / "golden-bilm-tf" / name) for name in ("options.json", "lm_weights.hdf5")]
-MODELS: dict[str, Any] = {"english": None, "korean": "korean-small", "golden": GOLDEN}
+MODELS: dict[str, Any] = {"english": None, "korean": "korean-small"} | {
+    name: [str(DATA / name / file) for file in ("options.json", "lm_weights.hdf5")]
+    for name in ("golden-bilm-tf", "golden-allennlp")
+}
 WORDS = (
     "The a river bank bank's account money 강 은행 이 돈 을 é naïve . , ! 42 supercalifragilistic"
 )
@@ -40,7 +43,7 @@ def library(name: str) -> Any:
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Any:
-    if request.param == "golden" and not DATA.exists():
+    if request.param.startswith("golden") and not DATA.exists():
         pytest.skip("the golden models are in ../shared/data, which is not here")
     if request.param == "korean":
         pytest.importorskip("kiwipiepy", reason="the extra [korean] is not installed")
@@ -387,6 +390,41 @@ def test_a_table_of_lancedb_fetches_no_model_unasked(
     assert "which was not fetched here before; if you trust it: elmo info" in message
 
 
+# ONNX Runtime, and LanceDB once more
+
+
+def layers_by_onnx(model: Any, folder: Path) -> tuple[list[Any], list[Any]]:
+    pytest.importorskip("onnx", reason="the extra onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    from elmokit.adaptors.onnx import OnnxEmbedder
+
+    source = model if isinstance(model, list) else [model or "english-small"]
+    convert_model(source, folder / "onnx", target="onnx")
+    graph, embedder = OnnxEmbedder(folder / "onnx", threads=1), load(model)
+    found, expected = (
+        [array for batch in random_batches() for array in one.embed(batch, "all")]
+        for one in (graph, embedder)
+    )
+    return found, expected
+
+
+def vectors_by_lancedb(model: Any, folder: Path) -> tuple[list[Any], list[Any]]:
+    pytest.importorskip("lancedb", reason="the extra lancedb is not installed")
+    from elmokit.adaptors.lancedb import ElmoFunction
+
+    found = [
+        ElmoFunction.create(model=model, layers=layers).compute_source_embeddings(texts())
+        for layers in ("average", 0)
+    ]
+    return found, [load(model).encode(texts(), layers) for layers in ("average", 0)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", [layers_by_onnx, vectors_by_lancedb])
+def test_vectors_are_those_of_embedder(vectors: Any, model: Any, tmp_path: Path) -> None:
+    assert_agree(*vectors(model, tmp_path))
+
+
 # What is missing
 
 
@@ -396,30 +434,48 @@ def test_a_table_of_lancedb_fetches_no_model_unasked(
         ("spacy", "spaCy", "spacy"),
         ("sentence_transformers", "sentence-transformers", "sentence-transformers"),
         ("lancedb", "LanceDB", "lancedb"),
+        ("onnxruntime", "onnxruntime", "onnx"),
+        ("huggingface_hub", "huggingface_hub", "hub"),
+        ("keras", "Keras 3", "keras"),
+        ("sklearn", "scikit-learn", "sklearn"),
     ],
 )
-@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("found", ["nothing", "another API", "an old version"])
 def test_missing_and_old_libraries_are_one_line_that_names_the_install(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     module: str,
     name: str,
     extra: str,
-    broken: bool,
+    found: str,
 ) -> None:
-    for found in [found for found in sys.modules if found.partition(".")[0] == module]:
-        monkeypatch.delitem(sys.modules, found)
-    monkeypatch.delitem(sys.modules, f"elmokit.adaptors.{module}", raising=False)
-    if broken:
-        write(tmp_path / module / "__init__.py", "raise ImportError('no such\\nname')")
-        monkeypatch.syspath_prepend(tmp_path)
-    else:
+    adaptor = f"elmokit.adaptors.{module}"
+    distribution = "scikit-learn" if module == "sklearn" else module.replace("_", "-")
+    for loaded in [one for one in sys.modules if one.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.delitem(sys.modules, adaptor, raising=False)
+    if found == "nothing":
         monkeypatch.setitem(sys.modules, module, None)
-
-    message = error_of(importlib.import_module, f"elmokit.adaptors.{module}")
-
-    if broken:
-        problem = f"{name} is of another version than needed (no such name)"
-        assert message == f'{problem}; run: pip install --upgrade "elmokit[{extra}]"'
     else:
+        fails = "raise ImportError('no such\\nname')" if found == "another API" else ""
+        write(tmp_path / module / "__init__.py", fails)
+        monkeypatch.syspath_prepend(tmp_path)
+        number = "999" if found == "another API" else "0.1.dev2"
+        if extra == "spacy":
+            number = number.replace("999", "3.99")
+        monkeypatch.setattr("importlib.metadata.version", lambda name: number)
+
+    if extra == "onnx":
+        message = error_of(importlib.import_module("elmokit.adaptors.onnx").OnnxEmbedder, tmp_path)
+    elif extra == "hub":
+        message = error_of(Embedder.load, "hf://ada/my-elmo")
+    else:
+        message = error_of(importlib.import_module, adaptor)
+
+    if found == "nothing":
         assert message == f'{name} is not installed; run: pip install "elmokit[{extra}]"'
+        return
+    wanted = f"0.1.dev2, not {needed_versions(extra)[distribution]}"
+    why = "no such name" if found == "another API" else wanted
+    problem = f"{name} is of another version than needed ({why})"
+    assert message == f'{problem}; run: pip install --upgrade "elmokit[{extra}]"'

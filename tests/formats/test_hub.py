@@ -105,12 +105,6 @@ def test_what_is_no_name_on_the_hub_is_an_error(name: str) -> None:
     assert "must be hf://user/name" in error_of(Embedder.load, name, kind=InputError, after=name)
 
 
-def test_the_hubs_library_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    message = error_of(Embedder.load, "hf://ada/my-elmo")
-    assert message == 'huggingface_hub is not installed; run: pip install "elmokit[hub]"'
-
-
 class HubCache(ModuleType):
     """Lays files out as the Hub's library does: links into `blobs`; only what is asked for."""
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from closeness import assert_agree
 from helpers import ROOT, error_of, loaded_by
 from small_models import small_saved_model, write_small_model
 
 from elmokit import Embedder, convert_model
+from elmokit.cli import elmo as command
 from elmokit.config import CharacterEncoderConfig, WordEncoderConfig
 from elmokit.errors import ConfigError, ElmoWarning, FormatError, InputError, MissingFileError
 from elmokit.formats import onnx as exporter
@@ -157,10 +159,26 @@ def test_a_graph_that_differs_is_not_written(tmp_path, monkeypatch):
     assert not (tmp_path / "onnx").exists()
 
 
-def test_a_model_of_words_is_refused(tmp_path):
-    write_model(tmp_path / "model", small_saved_model(encoder=WordEncoderConfig(9)))
-    message = error_of(converted, tmp_path, tmp_path / "model", kind=InputError)
-    assert "only models of characters" in message
+@pytest.mark.parametrize("kind", ["word input", "words", "characters", "words-and-characters"])
+def test_a_model_with_a_vocabulary_of_its_own_is_refused(tmp_path, kind):
+    source = GOLDEN / "golden-efml" / kind  # of ELMoForManyLangs
+    if kind == "word input":
+        source = tmp_path / "model"
+        write_model(source, small_saved_model(encoder=WordEncoderConfig(9)))
+    elif not source.is_dir():
+        pytest.skip("the golden files are in ../shared/data, which is not here")
+    message = error_of(converted, tmp_path, source, kind=InputError, after=f"{source}: ")
+    assert message.startswith("has a vocabulary of its own")
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_the_command_writes_a_graph_that_the_reader_reads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = "convert english-small my-onnx --to onnx"  # as README.md has it
+    assert f"`elmo {line}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert CliRunner().invoke(command, line.split()).exit_code == 0
+    found = OnnxEmbedder("my-onnx").embed([["A", "bank"]], "all")
+    assert_agree(found, Embedder.load().embed([["A", "bank"]], "all"))
 
 
 @pytest.mark.parametrize("library", ["onnx", "onnxruntime"])

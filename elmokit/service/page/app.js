@@ -1,24 +1,12 @@
 // The explorer: which panel, in which language, about which model.
 import { Refused, ask } from "./api.js";
-import { comparePanel } from "./compare.js";
-import { neighboursPanel, sensesPanel } from "./corpus.js";
 import { element } from "./elements.js";
 import { examplesOf } from "./examples.js";
-import { layersPanel } from "./layers.js";
 import { beginWith, restore } from "./occurrences.js";
+import { PANELS } from "./panels.js";
 import { openAddress, readAddress } from "./sharing.js";
-import { tasksPanel } from "./tasks.js";
 import { LANGUAGES, currentLanguage, number, text, useLanguage } from "./texts.js";
-import { wordsPanel } from "./words.js";
 
-const PANELS = {
-  compare: comparePanel,
-  layers: layersPanel,
-  words: wordsPanel,
-  neighbours: neighboursPanel,
-  senses: sensesPanel,
-  tasks: tasksPanel,
-};
 const MISSING = ["missing_library", "unknown_word", "word_not_in_index", "empty_text"];
 const kept = {}; // the address of each panel that was left
 let model = null;

@@ -1,6 +1,6 @@
 // The OpenAPI document as a page: routes, their fields, and how to call them.
-import { urlOf } from "./api.js";
 import { element } from "./elements.js";
+import { urlOf } from "./service.js";
 
 const spec = await (await fetch(urlOf("/openapi.json"))).json();
 const named = (schema) => (schema?.$ref ? spec.components.schemas[schema.$ref.split("/").pop()] : schema);

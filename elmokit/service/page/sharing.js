@@ -1,6 +1,6 @@
 // The state of a panel as an address, as Python and as curl.
-import { hasKey, urlOf } from "./api.js";
 import { element } from "./elements.js";
+import { hasKey, urlOf } from "./service.js";
 import { text } from "./texts.js";
 
 export function readAddress() {
@@ -57,7 +57,7 @@ export function shareButtons(asPython, asCurl) {
     { class: "share" },
     button("copyLink", () => location.href),
     button("copyPython", asPython),
-    button("copyCurl", asCurl),
+    urlOf ? button("copyCurl", asCurl) : null,
   );
 }
 
