@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import Heard, error_of, files_in, write
+from small_models import COUNTED, small_saved_model
 from tasks.small_tasks import (
     NAMES,
     ONE_EPOCH,
@@ -363,7 +364,10 @@ def test_a_model_can_be_kept_only_where_there_is_one_with_its_softmax(tmp_path: 
     settings = ONE_EPOCH | {"inputs.elmo": "none", "inputs.characters": True}
     said = error_of(train, tmp_path, "spam", settings, keep_model=True, kind=InputError)
     assert "there is no model to keep" in said
-    lean = Embedder.load(write_bilm(tmp_path / "bilm"))
+    write_model(
+        tmp_path / "bilm", small_saved_model(vocabulary=COUNTED, softmax_words=len(COUNTED))
+    )
+    lean = Embedder.load(tmp_path / "bilm")
     said = error_of(train, tmp_path, "spam", ONE_EPOCH, bilm=lean, keep_model=True)
     assert "Embedder.load(…, softmax=True)" in said
 
