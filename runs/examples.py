@@ -77,7 +77,7 @@ def candidates_part(model: LanguageModel, asked: Examples) -> str:
         for one in ranked
     ]
     header = ["candidate", "score", "log p, from the left", "log p, from the right"]
-    return f"### Which word fits?\n\n`{asked.gap}`\n\n{table(header, rows)}"
+    return f"## Which word fits?\n\n`{asked.gap}`\n\n{table(header, rows)}"
 
 
 def first_words_part(model: LanguageModel, text: str) -> str:
@@ -90,7 +90,7 @@ def first_words_part(model: LanguageModel, text: str) -> str:
         f"{one.word} {one.probability:.1%}" for one in model.next_words([], FIRST_WORDS)
     )
     return (
-        f"### How does a sentence begin?\n\nFrom zeros: {likely}. The first words of "
+        f"## How does a sentence begin?\n\nFrom zeros: {likely}. The first words of "
         f"{len(scores):,} held-out sentences cost {nats:.2f} nats on average."
     )
 
@@ -105,7 +105,7 @@ def neighbours_part(embedder: Embedder, asked: Examples, text: str) -> str:
         rows = list(neighbour_rows(NeighbourIndex.open(path, embedder), asked))
     header = ["asked", "nearest occurrences", "cosine"]
     count = f"Among {built.occurrences:,} occurrences in the held-out text, by the top layer."
-    return f"### Neighbours of *{asked.word}* in context\n\n{count}\n\n{table(header, rows)}"
+    return f"## Neighbours of *{asked.word}* in context\n\n{count}\n\n{table(header, rows)}"
 
 
 def neighbour_rows(index: NeighbourIndex, asked: Examples) -> Iterator[list[str]]:
