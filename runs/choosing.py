@@ -213,7 +213,7 @@ def part_of(file: str, most: int | None, folder: Path) -> Path:
     if not trees:  # CoNLL-2003's documents begin with a line that is no sentence
         examples = [example for example in examples if not example.startswith("-DOCSTART-")]
     kept = sorted(random.Random(file).sample(range(len(examples)), min(most, len(examples))))
-    part = folder / path.name
+    part = folder / f"{path.name.removesuffix('.gz')}.gz"
     with write_atomically(part) as temporary, gzip.open(temporary, "wt", encoding="utf-8") as out:
         out.write("".join(examples[number] + ("\n" if trees else "\n\n") for number in kept))
     return part
