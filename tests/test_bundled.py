@@ -14,7 +14,14 @@ from closeness import assert_agree
 from helpers import ROOT, assert_same_bits, error_of, run_python
 
 from elmokit import Embedder, LanguageModel, StaticVectors
-from elmokit.bundled import BUNDLED, BUNDLED_MODELS, BUNDLED_VECTORS, ENGLISH_SMALL
+from elmokit.bundled import (
+    BUNDLED,
+    BUNDLED_MODELS,
+    BUNDLED_VECTORS,
+    ENGLISH_SMALL,
+    known_versions,
+    version_of,
+)
 from elmokit.errors import InputError
 from elmokit.formats.convert import convert_model
 from elmokit.formats.find import read_model
@@ -40,6 +47,17 @@ def test_embedder_loads_without_a_name_and_by_its_name(embedder: Embedder) -> No
     assert all(np.isfinite(value).all() for value in layers)
     named = Embedder.load("English-Small")
     assert_same_bits(named.bilm.state_dict(), embedder.bilm.state_dict())
+
+
+@pytest.mark.parametrize("name", BUNDLED_MODELS)
+def test_version_of_a_bundled_model_is_the_last_of_those_that_are_known(name: str) -> None:
+    version = read_model(name, softmax=False).version
+
+    assert version_of(Embedder.load(name).fingerprint()) == version
+    known = [each for each in known_versions().values() if each.startswith(f"{name} ")]
+    assert known == [f"{name} {number}" for number in range(1, len(known) + 1)]
+    assert version == known[-1]
+    assert f"| version | {version} |" in (BUNDLED / name / "README.md").read_text("utf-8")
 
 
 def test_folder_of_the_same_name_here_comes_first(

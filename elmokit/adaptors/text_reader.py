@@ -22,7 +22,7 @@ from elmokit.adaptors.tensorflow_hub import (
     load_model,
     locations_of,
 )
-from elmokit.bundled import is_bundled
+from elmokit.bundled import is_bundled, version_of
 from elmokit.config import Count, CountOrZero, Precision, checked
 from elmokit.errors import InputError, MissingFileError
 from elmokit.formats.find import FOLDERS_OF_CHECKPOINTS, MODEL_OF_RUN, is_published
@@ -88,9 +88,13 @@ def load_shared(
             raise MissingFileError(f"{location}: there is no such file or folder; {remedy}")
     loaded = _load(locations, _stamp(locations), device, precision)
     if expected not in (None, loaded.checksum):
+        here, was = (
+            version_of(checksum) or f"checksum {checksum[:12]}…"
+            for checksum in (loaded.checksum, expected)
+        )
         raise InputError(
-            f"{' '.join(locations)}: is another model than the one trained with (checksum "
-            f"{loaded.checksum[:12]}…, expected {expected[:12]}…); {remedy}"
+            f"{' '.join(locations)}: is another model ({here}) than the one trained with ({was}); "
+            f"train again, or {remedy}"
         )
     return loaded
 

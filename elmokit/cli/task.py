@@ -368,6 +368,11 @@ class TaskName(click.Choice[str]):
     "Where the layers of a frozen biLM are kept; disk is for other runs too, in ELMOKIT_CACHE.",
     default="memory",
 )
+@options.flag(
+    "--keep-model",
+    "Store the biLM in FOLDER too: the task works wherever it is copied, and with later versions "
+    "of the bundled models.",
+)
 @files_options
 @options.model
 @options.settings(EXAMPLE)

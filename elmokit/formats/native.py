@@ -115,6 +115,7 @@ class SavedModel(NamedTuple):
     card: str = ""  # README.md; a short one is made where this is empty
     tokenizer_versions: Mapping[str, str] = {}  # of libraries that decide about words
     scripts: SeenScripts | None = None  # of the vocabulary, whether it is read or not
+    version: str = ""  # of a bundled model: "english-small 2"
 
 
 def is_native(folder: str | Path) -> bool:
@@ -148,6 +149,7 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
         stored = checked("weights", values.get("weights"), Mapping[str, Any])
         checksum = checked("sha256", stored.get("sha256"), str)
         tokenizer = checked("tokenizer", values.get("tokenizer"), str)
+        version = checked("model_version", values.get("model_version", ""), str)
         made_with = checked(
             "tokenizer_versions", values.get("tokenizer_versions", {}), Mapping[str, str]
         )
@@ -165,6 +167,7 @@ def read_model(folder: str | Path, *, softmax: bool = True) -> SavedModel:
         card=_read_card(folder),
         tokenizer_versions=made_with,
         scripts=SeenScripts(folder, words) if words.exists() else None,
+        version=version,
     )
 
 
@@ -226,6 +229,7 @@ def write_model(
         contents = {
             "format": FORMAT,
             "version": VERSION,
+            **({"model_version": saved.version} if saved.version else {}),
             "model": saved.config.to_dict(),
             "tokenizer": saved.tokenizer,
             **({"tokenizer_versions": dict(made_with)} if made_with else {}),
@@ -274,6 +278,7 @@ def describe(saved: SavedModel) -> dict[str, Any]:
         else f"words, a table of {encoder.words:,}"
     )
     return {
+        **({"version": saved.version} if saved.version else {}),
         "input": reads,
         "layers": config.layer_count,
         "vector size": config.vector_size,

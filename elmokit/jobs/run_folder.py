@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
+from elmokit.bundled import version_of
 from elmokit.errors import DiskError, ElmoError, FormatError, InputError, StoppedError
 from elmokit.io.files import (
     LEFTOVER,
@@ -257,6 +258,9 @@ def difference(before: Any, now: Any, may_differ: Collection[str] = ()) -> str:
         values = was.get(name, MISSING), here.get(name, MISSING)
         ignored = any(f"{name}.".startswith(f"{other}.") for other in may_differ)
         if values[0] != values[1] and not ignored:
+            versions = [version_of(str(value)) for value in values]
+            if all(versions):
+                return f"{name} was {versions[0]}, is {versions[1]}".lstrip()
             if all(CHECKSUM.fullmatch(str(value)) for value in values):
                 return f"{name} is another".lstrip()
             return f"{name} was {_shown(values[0])}, is {_shown(values[1])}".lstrip()

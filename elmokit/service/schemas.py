@@ -210,6 +210,7 @@ class TaskEntry(BaseModel):
     name: str = Field(description="By which it is asked: POST /tasks/{name}.")
     task: str
     kind: str
+    bilm: str | None = Field(description="What the model is called that it was trained with.")
     labels: list[str]
     scores: dict[str, dict[str, float]] = Field(description="On dev and test, when it was trained.")
 
@@ -292,6 +293,7 @@ class ModelFacts(BaseModel):
     """What the loaded model is."""
 
     id: str
+    version: str | None = Field(description='Of a bundled model: "english-small 2".')
     layers: int
     vector_size: int
     parameters: int

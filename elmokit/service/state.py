@@ -87,6 +87,8 @@ class ServedModel:
     parameters: int
     why_no_words: str = ""
     """What to tell who asks for words, where there is no language model."""
+    version: str = ""
+    """Of a bundled model."""
     index: NeighbourIndex | None = None
     static: StaticVectors | None = None
     """What a word is without its sentence, to compare with."""
@@ -126,9 +128,9 @@ class ServedModel:
                 bilm, saved.vocabulary, tokenizer=splitting, scripts=saved.scripts
             )
         except InputError as error:
-            return cls(name, embedder, None, parameters, str(error))
+            return cls(name, embedder, None, parameters, str(error), saved.version)
         exhaust_warnings(words.score)
-        return cls(name, embedder, words, parameters)
+        return cls(name, embedder, words, parameters, version=saved.version)
 
     @property
     def block_kept(self) -> int:
@@ -154,6 +156,7 @@ class ServedModel:
         config = self.embedder.config
         return {
             "id": self.name,
+            "version": self.version or None,
             "layers": config.layer_count,
             "vector_size": config.vector_size,
             "parameters": self.parameters,

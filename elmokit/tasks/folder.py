@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from elmokit.bundled import version_of
 from elmokit.config import naming
 from elmokit.errors import FormatError, InputError, MissingFileError
 from elmokit.io.files import read_object, sha256_of
@@ -97,8 +98,18 @@ class TaskFolder:
             part: {name: value for name, value in score.items() if isinstance(value, float)}
             for part, score in self.scores().items()
         }
-        about = {"task": self.config.name, "kind": self.config.kind}
+        about = {"task": self.config.name, "kind": self.config.kind, "bilm": self.bilm_name()}
         return {**about, "labels": list(self.answer_labels()), "scores": scores}
+
+    def bilm_name(self) -> str | None:
+        """What its biLM is called: by its version, or by its folder's name, not by its place."""
+        if self.bilm is None:
+            return None
+        reference = self.bilm.get("reference")
+        model = reference.get("model") if isinstance(reference, dict) else None
+        version = version_of(str(self.bilm.get("sha256")))
+        name = version or Path(str(model or "a model without a name")).name
+        return f"{name}, kept in its folder" if self.bilm.get("inside") else name
 
     def scores(self) -> dict[str, dict[str, Any]]:
         """Its scores on dev and on test, as far as training has left them."""

@@ -344,6 +344,7 @@ def train_task(
     test: str | Path | Files | None = None,
     bilm: BilmReference | Embedder | None = None,
     cache: Cache = "memory",
+    keep_model: bool = False,
     resume: bool = False,
     force: bool = False,
     device: str | torch.device | None = None,
@@ -360,6 +361,7 @@ def train_task(
         bilm: Where the biLM is, or one that is loaded; None for the bundled one.
         cache: Where the layers of a frozen biLM are stored: in memory (and a temporary file, if
             there are many), on disk for other runs too, or nowhere.
+        keep_model: Store the biLM in the folder too, so that the task needs no other.
         resume: Resume from the newest checkpoint in the folder.
         force: Replace a run that the folder holds.
         device: Where to compute.
@@ -373,7 +375,7 @@ def train_task(
         check_outside(folder, bilm.model, bilm.weights, bilm.vocabulary)
     train, dev, test, _ = map(checked_files, (train, dev, test, config.inputs.static))
     with RunFolder(folder).claimed(), torch.random.fork_rng(devices=[]):
-        used = load_bilm(config, bilm, device, observer)
+        used = load_bilm(config, bilm, keep_model, device, observer)
         config = with_tokenizer(config, used)
         task, data = read_data(config, train, dev, test, observer)
         static = read_static(config, data, observer)
@@ -398,17 +400,22 @@ def train_task(
 def load_bilm(
     config: TaskConfig,
     bilm: BilmReference | Embedder | None,
+    keep: bool,
     device: str | torch.device | None,
     observer: Observer,
 ) -> UsedBilm | None:
-    """The biLM, where the task uses one."""
+    """The biLM, where the task uses one; one that is kept has its softmax."""
     if not config.inputs.uses_elmo:
+        if keep:
+            raise InputError("the task reads no biLM (elmo is 'none'); there is no model to keep")
         return None
+    keep = keep or config.inputs.finetune_bilm
     if isinstance(bilm, Embedder):
-        return UsedBilm(bilm, None)
+        if keep and bilm.bilm.softmax is None and bilm.config.softmax_words is not None:
+            raise InputError("the biLM is kept with its softmax: Embedder.load(…, softmax=True)")
+        return UsedBilm(bilm, None, keep)
     reference = bilm or BilmReference()
-    softmax = config.inputs.finetune_bilm
-    return UsedBilm(reference.load(device, observer.fetching, softmax=softmax), reference)
+    return UsedBilm(reference.load(device, observer.fetching, softmax=keep), reference, keep)
 
 
 def with_tokenizer(config: TaskConfig, used: UsedBilm | None) -> TaskConfig:

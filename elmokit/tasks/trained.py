@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from elmokit.bundled import version_of
 from elmokit.config import make_table, naming
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.native import SavedModel, check_finite, misfit, write_model
@@ -107,13 +108,13 @@ def load_bilm_of(
         reference = given or _reference(folder, folder.bilm)
         manner = _manner(folder, folder.bilm)
         manner["softmax"] = given is None and bool(folder.bilm.get("inside"))
-        used = UsedBilm(reference.load(device, progress, **manner), reference)
+        embedder = reference.load(device, progress, **manner)
+        used = UsedBilm(embedder, reference, keep=manner["softmax"])
     found = identity_of_bilm(used.embedder)
     if found["model"] != folder.bilm.get("sha256"):
-        raise InputError(
-            f"{folder.folder}: was trained with another biLM than {used.described()}; name its "
-            "own (--model)"
-        )
+        was, here = version_of(str(folder.bilm.get("sha256"))), version_of(found["model"])
+        told = another_bilm(was, here, used.described())
+        raise InputError(f"{folder.folder}: was trained with {told} (--model)")
     for name in ("state", "precision"):
         if found[name] != folder.bilm.get(name):
             raise InputError(
@@ -122,6 +123,14 @@ def load_bilm_of(
                 "likewise"
             )
     return used
+
+
+def another_bilm(was: str, here: str, described: str) -> str:
+    """Say which biLM a task was trained with, by its version if it has one, and what to do."""
+    if not was:
+        return f"another biLM than {described}{here and f' ({here})'}; name its own"
+    this = f"{described} is {here or 'another model'}"
+    return f"{was}, and {this}; train again, or name the folder of {was}"
 
 
 def _manner(folder: TaskFolder, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,6 +202,7 @@ class UsedBilm(NamedTuple):
 
     embedder: Embedder
     reference: BilmReference | None  # where it is; None where it was made in memory
+    keep: bool = False  # in the folder of the task
 
     def described(self) -> str:
         """What errors call it."""
@@ -322,23 +332,26 @@ class TrainedTask:
         write_json(folder / CONFIG, contents)
 
     def _write_bilm(self, used: UsedBilm, folder: Path) -> dict[str, Any]:
-        """Describe the biLM, and write it if it was trained with the task."""
-        embedder, reference = used
-        if self.config.inputs.finetune_bilm:
+        """Describe the biLM, and write it if it is to be kept or was trained with the task."""
+        embedder, reference, keep = used
+        keep = keep or self.config.inputs.finetune_bilm
+        identity = identity_of_bilm(embedder)
+        if keep:
             saved = SavedModel(
                 embedder.config,
                 embedder.bilm.state_dict(),
                 embedder.tokenizer.name,
                 embedder.vocabulary,
+                version=version_of(identity["model"]),
             )
-            write_model(folder / BILM, saved, force=True)
+            half = all(torch.equal(each, each.half().float()) for each in saved.weights.values())
+            write_model(folder / BILM, saved, half=half, force=True)
             reference = None
-        identity = identity_of_bilm(embedder)
         return {
             "sha256": identity["model"],
             "state": identity["state"],
             "precision": identity["precision"],
-            "inside": self.config.inputs.finetune_bilm,
+            "inside": keep,
             "reference": None if reference is None else asdict(reference.absolute()),
         }
 

@@ -26,6 +26,7 @@ from elmokit.adaptors.keras import (
     text_input,
     texts,
 )
+from elmokit.bundled import known_versions
 from elmokit.errors import FormatError, InputError
 from elmokit.inference.embedder import Embedder
 
@@ -258,7 +259,7 @@ def test_file_names_the_model_and_does_not_hold_its_weights(files: Files, tmp_pa
 
 
 def test_model_that_was_moved_is_found_where_it_is_now(
-    files: Files, other_files: Files, tmp_path: Path
+    files: Files, other_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, before, after = (tmp_path / name for name in ("spam.keras", "before", "after"))
     shutil.copytree(files[0].parent, before)
@@ -276,6 +277,11 @@ def test_model_that_was_moved_is_found_where_it_is_now(
     shutil.copy(other_files[1], after / files[1].name)
     for other in (other_files, after):
         assert "is another model" in error_of(load, path, model=other, kind=InputError)
+    for number, model in enumerate((files, other_files), start=1):
+        fingerprint = ElmoLayer(model).checksum
+        monkeypatch.setitem(known_versions(), fingerprint, f"tiny {number}")
+    said = error_of(load, path, model=after, kind=InputError, after=f"{after}: ")
+    assert said.startswith("is another model (tiny 2) than the one trained with (tiny 1); train ag")
 
 
 def test_model_in_the_working_folder_is_found_from_another(

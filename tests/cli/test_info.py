@@ -10,6 +10,7 @@ from helpers import Fails, Prints, write
 from tasks.small_tasks import embedder, train
 
 from elmokit.analysis.neighbours.store import FORMAT, VERSION, IndexDescription
+from elmokit.bundled import BUNDLED_MODELS, known_versions
 from elmokit.vectors.files import write_vectors
 
 
@@ -24,12 +25,23 @@ def test_a_trained_task_tells_its_labels_and_scores(
     result = train(tmp_path, "ner", {"training.epochs": 1}, bilm=embedder())
     found = facts(result.folder)
     assert (found["name"], found["kind"], found["labels"]) == ("ner", "tags", ["LOC", "PER"])
+    assert found["bilm"] == "a model without a name"
     assert found["scores"]["dev"]["f1"] == result.dev.score.main
     assert "labels  LOC, PER\n" in prints("info", str(result.folder))
     (result.folder / "config.json").unlink()
     found = facts(result.folder)
     assert (found["trains"], found["measured"]["epoch"]) == ("ner", 1)
     assert "--resume" in found["format"]
+
+
+@pytest.mark.parametrize("name", BUNDLED_MODELS)
+def test_a_bundled_model_tells_its_version(facts: Any, name: str) -> None:
+    found = facts(name)
+    assert (found["model"], found["version"]) == (name, list_versions(name)[-1])
+
+
+def list_versions(name: str) -> list[str]:
+    return [each for each in known_versions().values() if each.startswith(name)]
 
 
 def test_a_run_of_pretraining_tells_how_far_it_is(facts: Any, model: str, tmp_path: Path) -> None:

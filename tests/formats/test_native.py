@@ -92,6 +92,17 @@ def test_folder_of_an_older_name_of_the_weights_opens(tmp_path: Path) -> None:
     assert_same_bits(read_model(folder).weights, saved_model().weights)
 
 
+def test_version_of_a_model_is_in_its_config_and_its_card(tmp_path: Path) -> None:
+    folder = written(tmp_path, saved_model()._replace(version="tiny 3", card=""))
+
+    values = json.loads((folder / "config.json").read_text())
+    assert (values["version"], values["model_version"]) == (1, "tiny 3")
+    assert read_model(folder).version == "tiny 3"
+    assert "| version | tiny 3 |\n" in (folder / "README.md").read_text()
+    change_config(folder, lambda values: values.pop("model_version"))  # as folders of before
+    assert read_model(folder).version == ""
+
+
 def test_card_has_one_header_for_the_hub_and_keeps_its_own(tmp_path: Path) -> None:
     own = "---\nlicense: mit\n---\n# Mine\n"
     for number, card in enumerate(["", "# Mine\n", own]):
@@ -320,6 +331,7 @@ def test_newer_version_asks_for_an_upgrade(tmp_path: Path) -> None:
         (lambda values: values["model"].update(cell_size=-1), "cell_size is -1"),
         (lambda values: values["model"].update(cellsize=1), "did you mean 'cell_size'"),
         (lambda values: values["model"].pop("token_size"), "token_size"),
+        (lambda values: values.update(model_version=3), "model_version is 3; it must be a text"),
         (lambda values: values.pop("tokenizer"), "tokenizer is None; it must be a text"),
     ],
 )

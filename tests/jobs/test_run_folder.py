@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from elmokit.bundled import known_versions
 from elmokit.errors import DiskError, FormatError, InputError, StoppedError
 from elmokit.jobs.run_folder import RunFolder, check_same, difference
 
@@ -194,12 +195,17 @@ def test_a_folder_around_the_user_is_not_replaced(
         run.check_output(resume=False, force=True)
 
 
+OLD, NEW = list(known_versions())[:2]
+
+
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [
         ("cpu", "cuda", "was cpu, is cuda"),
         (["average", None], ["top", None], "was average, is top"),
         ({"a": 1}, {}, "a was 1, is not there"),
+        ({"model": OLD}, {"model": NEW}, "model was english-small 1, is english-small 2"),
+        ({"model": OLD}, {"model": "f" * 64}, "model is another"),
         ({"inputs": [{"bytes": 3}]}, {"inputs": [{"bytes": 4}]}, "inputs.1.bytes was 3, is 4"),
     ],
 )

@@ -1,8 +1,14 @@
+import json
+import subprocess
+
 import pytest
 from small_models import COUNTED, small_saved_model
 
+from elmokit import Embedder
+from elmokit.bundled import known_versions
+from elmokit.formats.native import read_model, write_model
 from runs import bundled_model
-from runs.bundled_model import NAMES, commands, make_card
+from runs.bundled_model import CARDS, NAMES, commands, make_card, remember, ship, version_for
 
 CARD = """# A model
 
@@ -17,17 +23,18 @@ CARD = """# A model
 | steps | 5 |
 | held-out text | perplexity 7 |
 """
+SAVED = small_saved_model(vocabulary=COUNTED, softmax_words=len(COUNTED))._replace(card=CARD)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_table_finds_its_place(name):
-    saved = small_saved_model(vocabulary=COUNTED, softmax_words=len(COUNTED))
+@pytest.mark.parametrize("ending", CARDS.values())
+def test_every_table_finds_its_place(name, ending):
     tables = {table: f"# Title\n\n## Part\n\n| {table} |" for table in commands(name, "model")}
-    card = make_card(name, saved._replace(card=CARD), tables)
+    card = make_card(name, SAVED._replace(version=f"{name} 3"), tables, ending)
     for table in tables:
         assert f"| {table} |" in card
     assert "| steps | 5 |" in card
-    assert "softmax of 12 " in card
+    assert f"| version | {name} 3 |" in card
     assert "{" not in card
 
 
@@ -47,6 +54,50 @@ def test_a_table_is_made_once_for_its_weights(tmp_path, monkeypatch):
         "two": "second",
     }
     (results / f"two-{recipe[:8]}.md").unlink()
-    assert bundled_model.measure("english-small", tmp_path, tmp_path)["two"].startswith(
-        "The Zen of Python"
-    )
+    only = bundled_model.measure("english-small", tmp_path, tmp_path, ["two"])
+    assert list(only) == ["two"]
+    assert only["two"].startswith("The Zen of Python")
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """Ships a small model into a folder as english-small; gives the folder and its versions."""
+    output = tmp_path / "english-small"
+
+    def answer(command, **_):
+        return subprocess.CompletedProcess(command, 0, f"# {command[2]}\n\n## of {command[2]}\n")
+
+    monkeypatch.setattr(bundled_model.subprocess, "run", answer)
+    monkeypatch.setattr(bundled_model, "command_line", lambda *command: "by hand")
+    monkeypatch.setattr(bundled_model, "BUNDLED", tmp_path)
+    write_model(tmp_path / "run" / "model", SAVED)
+    versions = tmp_path / "versions.json"
+    versions.write_text(json.dumps(known_versions()))
+    ship("english-small", tmp_path / "run", output, versions=versions)
+    return output, json.loads(versions.read_text())
+
+
+def test_a_shipped_model_has_cards_in_both_languages_and_the_next_version(shipped):
+    output, versions = shipped
+    before = [one for one in known_versions().values() if one.startswith("english-small")]
+    version = f"english-small {len(before) + 1}"
+    assert read_model(output).version == version
+    assert versions == known_versions() | {Embedder.load(output).fingerprint(): version}
+    for card in CARDS:
+        text = (output / card).read_text(encoding="utf-8")
+        assert f"| version | {version} |" in text
+        for module in ("runs.heldout", "runs.examples", "runs.mistakes", "elmokit"):
+            assert f"of {module}\n" in text
+    assert (output / "README.md").read_text(encoding="utf-8").startswith("---\nlibrary_name")
+    names = {"README.md", "README.ko.md", "config.json", "model.safetensors", "vocabulary.txt"}
+    assert {path.name for path in output.iterdir()} == names
+
+
+def test_weights_keep_the_version_that_they_had_unless_another_is_asked_for(tmp_path):
+    known, version = next(iter(known_versions().items()))
+    assert version_for("english-small", known, None) == version == "english-small 1"
+    assert version_for("english-small", known, 7) == "english-small 7"
+    path = tmp_path / "versions.json"
+    path.write_text(json.dumps({"a": "tiny 1", "b": "tiny 2"}))
+    remember("tiny 2", "c", path)  # a trial is replaced
+    assert json.loads(path.read_text()) == {"a": "tiny 1", "c": "tiny 2"}

@@ -9,7 +9,7 @@ from elmokit.tasks.coref.scores import GapScore
 from elmokit.tasks.scores import Counts
 from elmokit.tasks.trained import TrainedTask
 from elmokit.tasks.trainer import Evaluation
-from runs import pronouns, sample_efficiency, task_ablations, task_runs, task_table
+from runs import preset_trials, pronouns, sample_efficiency, task_ablations, task_runs, task_table
 from runs.task_rows import KOREAN
 
 
@@ -25,7 +25,13 @@ class Trainings:
         values["files"]["tokenizer"] = "default"  # what a run fills in
         folder.mkdir(parents=True, exist_ok=True)
         test = {"f1": 0.5, "exact_match": 0.25} if config.kind == "reading" else {"accuracy": 0.5}
-        results = {"config": values, "test": test, "seconds": 1, "seconds_in_all": 120}
+        results = {
+            "config": values,
+            "dev": {"f1": 0.25},
+            "test": test,
+            "seconds": 1,
+            "seconds_in_all": 120,
+        }
         (folder / "results.json").write_text(json.dumps(results))
 
 
@@ -110,3 +116,21 @@ def test_sample_efficiency_is_of_three_parts_of_the_data_and_drawn(trainings, tm
     assert "`python -m runs.sample_efficiency sst --seeds 2 " in capsys.readouterr().out
     fractions = [config.training.fraction for config, _, _ in trainings.asked]
     assert fractions == [0.01, 0.1, 1.0] * 2
+
+
+def test_presets_are_tried_on_dev_alone_with_another_model_too(trainings, monkeypatch, capsys):
+    monkeypatch.setattr(task_runs, "ROWS", dict(task_runs.ROWS))
+    monkeypatch.setattr(preset_trials, "ROWS", task_runs.ROWS)
+    command = ["ner", "--seeds", "1", "2", "--variants", "preset,layer norm", "--model", "mine"]
+    preset_trials.main(command)
+
+    out = capsys.readouterr().out
+    assert "| CoNLL-2003 English | F1 | 25.00 ± 0.00 | 25.00 ± 0.00 |" in out
+    assert [config.inputs.layer_norm for config, _, _ in trainings.asked] == [False] * 2 + [
+        True
+    ] * 2
+    assert {arguments["bilm"].model for _, _, arguments in trainings.asked} == {
+        str(Path("mine").resolve())
+    }
+    with pytest.raises(SystemExit):
+        preset_trials.main(["ner", "--variants", "dropout"])

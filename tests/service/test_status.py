@@ -65,6 +65,7 @@ def test_the_model_tells_its_real_shapes(converse, model):
     assert facts["config"]["encoder"]["filters"] == [[1, 4], [2, 6], [3, 8]]
     assert (facts["layers"], facts["vector_size"]) == (3, 12)
     assert facts["limits"]["sentences"] == 2048
+    assert facts["version"] is None
     assert facts["predicts_words"] is True
 
 
@@ -81,6 +82,12 @@ def test_the_model_tells_the_script_of_its_words(tokenizer, words, script):
     vocabulary = None if words is None else Vocabulary(words)
     served = ServedModel.of(small_saved_model(tokenizer, vocabulary), "small")
     assert served.facts()["script"] == script
+
+
+@pytest.mark.parametrize("vocabulary", [None, Vocabulary(["<S>", "</S>", "<UNK>", ".", "a", "b"])])
+def test_a_bundled_model_tells_its_version(vocabulary):
+    saved = small_saved_model("default", vocabulary)._replace(version="tiny 3")
+    assert ServedModel.of(saved, "tiny").facts()["version"] == "tiny 3"
 
 
 def test_metrics_count_requests_and_batches(converse):

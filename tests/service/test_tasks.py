@@ -86,6 +86,7 @@ def test_tasks_are_listed_with_labels_and_scores(converse, answering) -> None:
     tasks = {task.pop("name"): task for task in listed}
     assert list(tasks) == ["spam", "ner", "pos", "nli", "squad", "srl", "coref"]
     assert (tasks["ner"]["kind"], tasks["ner"]["labels"]) == ("tags", ["LOC", "PER"])
+    assert tasks["spam"]["bilm"] == "a model without a name"  # never the place of its folder
     assert tasks["srl"]["labels"] == ["ARG0", "ARG1", "ARG2"]
     assert 0.5 < tasks["spam"]["scores"]["dev"]["accuracy"] <= 1
     assert converse(lambda client: client.get("/tasks")).json() == {"tasks": []}

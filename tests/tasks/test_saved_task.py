@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import Heard, error_of, files_in, write
+from small_models import COUNTED, small_saved_model
 from tasks.small_tasks import (
     NAMES,
     ONE_EPOCH,
@@ -21,10 +22,13 @@ from tasks.small_tasks import (
 )
 
 from elmokit import Embedder
+from elmokit.bundled import known_versions
 from elmokit.errors import ElmoError, ElmoWarning, InputError
+from elmokit.formats.native import read_model, write_model
 from elmokit.jobs.checkpoints import Checkpoint, Checkpoints
 from elmokit.tasks import inputs as task_inputs
 from elmokit.tasks import trained as saved_task
+from elmokit.tasks.folder import TaskFolder
 from elmokit.tasks.trained import BilmReference, TrainedTask
 
 ASKED: dict[str, list[Any]] = {
@@ -299,6 +303,73 @@ def test_the_bilm_may_have_moved_but_not_be_another(spam: Path, tmp_path: Path) 
     same = BilmReference(str(write_bilm(tmp_path / "same")))
     expected = TrainedTask.load(spam).predict(["we go"])
     assert_same_predictions(TrainedTask.load(spam, bilm=same).predict(["we go"]), expected)
+
+
+def test_versions_of_a_bilm_are_told_and_what_to_do(
+    spam: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(known_versions(), embedder().fingerprint(), "tiny 1")
+    other = write_bilm(tmp_path / "other", seed=3)
+
+    message = error_of(TrainedTask.load, spam, bilm=BilmReference(str(other)))
+    todo = "train again, or name the folder of tiny 1 (--model)"
+    assert message == f"{spam}: was trained with tiny 1, and {other} is another model; {todo}"
+    monkeypatch.setitem(known_versions(), embedder(3).fingerprint(), "tiny 2")
+    message = error_of(TrainedTask.load, spam, bilm=BilmReference(str(other)))
+    assert message == f"{spam}: was trained with tiny 1, and {other} is tiny 2; {todo}"
+    assert TaskFolder(spam).facts()["bilm"] == "tiny 1"
+
+    monkeypatch.delitem(known_versions(), embedder().fingerprint())
+    message = error_of(TrainedTask.load, spam, bilm=BilmReference(str(other)))
+    assert f"was trained with another biLM than {other} (tiny 2); name its own" in message
+    assert TaskFolder(spam).facts()["bilm"] == "bilm"  # the name of its folder
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_model_that_is_kept_goes_with_the_task(
+    tmp_path: Path, in_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(known_versions(), embedder().fingerprint(), "tiny 1")
+    place = write_bilm(tmp_path / "bilm")
+    bilm = embedder() if in_memory else BilmReference(str(place))
+    result = train(tmp_path, "spam", ONE_EPOCH, bilm=bilm, keep_model=True)
+    shutil.rmtree(place)
+    moved = result.folder.rename(tmp_path / "moved")
+
+    loaded = TrainedTask.load(moved)
+
+    assert_same_predictions(loaded.predict(ASKED["spam"]), result.trained.predict(ASKED["spam"]))
+    assert TaskFolder(moved).facts()["bilm"] == "tiny 1, kept in its folder"
+    assert read_model(moved / "bilm").version == "tiny 1"
+    loaded.save(tmp_path / "again")
+    assert_same_predictions(
+        TrainedTask.load(tmp_path / "again").predict(["we"]), loaded.predict(["we"])
+    )
+    write(moved / "bilm" / "config.json", "{}")
+    assert "format is None" in error_of(TrainedTask.load, moved)
+
+
+def test_a_model_is_kept_in_the_precision_that_it_was_stored_in(tmp_path: Path) -> None:
+    place = write_bilm(tmp_path / "bilm")
+    saved = read_model(place)
+    for half in (True, False):
+        write_model(place, saved, half=half, force=True)
+        bilm = BilmReference(str(place))
+        folder = train(tmp_path, "spam", ONE_EPOCH, bilm=bilm, keep_model=True, force=True).folder
+        sizes = [(each / "model.safetensors").stat().st_size for each in (folder / "bilm", place)]
+        assert sizes[0] == sizes[1]
+
+
+def test_a_model_can_be_kept_only_where_there_is_one_with_its_softmax(tmp_path: Path) -> None:
+    settings = ONE_EPOCH | {"inputs.elmo": "none", "inputs.characters": True}
+    said = error_of(train, tmp_path, "spam", settings, keep_model=True, kind=InputError)
+    assert "there is no model to keep" in said
+    write_model(
+        tmp_path / "bilm", small_saved_model(vocabulary=COUNTED, softmax_words=len(COUNTED))
+    )
+    lean = Embedder.load(tmp_path / "bilm")
+    said = error_of(train, tmp_path, "spam", ONE_EPOCH, bilm=lean, keep_model=True)
+    assert "Embedder.load(…, softmax=True)" in said
 
 
 def test_a_bilm_made_in_memory_must_be_given_again(tmp_path: Path) -> None:

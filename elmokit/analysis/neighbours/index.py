@@ -17,6 +17,7 @@ from elmokit.analysis.neighbours.store import (
     storable,
 )
 from elmokit.analysis.senses import Occurrence, Senses, find_senses
+from elmokit.bundled import version_of
 from elmokit.config import Count, checked
 from elmokit.errors import InputError
 from elmokit.static.vectors import near_forms, unit
@@ -224,12 +225,12 @@ def check_model(
     fingerprint = embedder.fingerprint()
     if fingerprint != description.fingerprint:
         built, this = (
-            f"{name or 'a model without a name'} ({digits[:DIGITS_SHOWN]})"
+            version_of(digits) or f"{name or 'a model without a name'} ({digits[:DIGITS_SHOWN]})"
             for name, digits in ((description.model, description.fingerprint), (model, fingerprint))
         )
         raise InputError(
             f"{path}: was built with {built}, this is {this}; use the model it was built with "
-            "(--model)"
+            "(--model), or build it again"
         )
     if embedder.state != description.state:
         raise InputError(

@@ -45,7 +45,7 @@ function drawFrame() {
     ),
   );
   document.getElementById("model").textContent = model
-    ? text("model", { name: model.id, parameters: number(model.parameters), layers: model.layers, size: model.vector_size })
+    ? text("model", { name: model.version || model.id, parameters: number(model.parameters), layers: model.layers, size: model.vector_size })
     : loading ? text("loading") : "";
   drawTabs();
 }

@@ -13,6 +13,7 @@ from small_models import small_embedder
 from elmokit import Embedder
 from elmokit.analysis.neighbours.build import IndexSettings
 from elmokit.analysis.neighbours.index import Neighbour, NeighbourIndex
+from elmokit.bundled import known_versions
 from elmokit.errors import ElmoWarning, FormatError, InputError
 
 pytest.importorskip("lancedb", reason="the extra analysis is not installed")
@@ -122,11 +123,18 @@ def test_a_marked_sentence_asks_for_the_word_between_the_stars_in_the_last_layer
     assert str(marked[0]).count("*") == 2
 
 
-def test_another_model_or_state_is_an_error_with_both_names(index, embedder):
+def test_another_model_or_state_is_an_error_with_both_names(index, embedder, monkeypatch):
     other = small_embedder(seed=1)
     error = error_of(NeighbourIndex.open, index.path, other, model="huge", kind=InputError)
     for name, model in (("tiny", embedder), ("huge", other)):
         assert f"{name} ({model.fingerprint()[:12]})" in error
+    for number, model in enumerate((embedder, other), start=1):
+        monkeypatch.setitem(known_versions(), model.fingerprint(), f"tiny {number}")
+    error = error_of(NeighbourIndex.open, index.path, other, after=index.path)
+    assert error == (
+        ": was built with tiny 1, this is tiny 2; use the model it was built with (--model), or "
+        "build it again"
+    )
     error = error_of(NeighbourIndex.open, index.path, small_embedder(state="warm"))
     assert "'zero'" in error
     assert "'warm'" in error
