@@ -79,7 +79,12 @@ def run(page: Path, pictures: Path | None = None) -> str:
 
     with TemporaryDirectory() as folder, chdir(folder):
         os.environ["ELMOKIT_CACHE"] = str(Path(folder) / ".cache")
-        return BLOCK.sub(rerun, text)
+        try:
+            return BLOCK.sub(rerun, text)
+        finally:
+            for process in names.values():
+                if isinstance(process, subprocess.Popen) and process.poll() is None:
+                    process.kill()  # a service that a page did not come to stop
 
 
 def output_of(language: str, code: str, names: dict[str, Any]) -> str:
@@ -98,13 +103,10 @@ def output_of(language: str, code: str, names: dict[str, Any]) -> str:
 
 def output_of_shell(code: str) -> str:
     """What commands print, their messages among it."""
-    folder = str(Path(sys.executable).parent)
-    environment = os.environ | {"PATH": os.pathsep.join([folder, os.environ["PATH"]])}
     ran = subprocess.run(
         ["bash", "-e", "-c", code],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=environment,
         text=True,
     )
     if ran.returncode:
@@ -236,6 +238,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--verify", action="store_true", help="run, write nothing: compare outputs")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("MPLBACKEND", "agg")
+    folder = str(Path(sys.executable).parent)  # has the command elmo
+    os.environ["PATH"] = os.pathsep.join([folder, os.environ["PATH"]])
     wrong = []
     for page in chosen.pages or TUTORIALS:
         if chosen.check:
