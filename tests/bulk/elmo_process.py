@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 
 import torch
@@ -24,7 +25,7 @@ def start(*arguments: str) -> BaseProcess:
     return process
 
 
-def run(arguments: tuple[str, ...]) -> None:
+def run(arguments: Iterable[str]) -> None:
     """The command, with parts so small that a few thousand sentences make many."""
     torch.set_num_threads(1)
     pipeline.TOKENS_PER_PART = TOKENS_PER_PART

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -148,8 +150,57 @@ def test_what_is_killed_and_resumed_ends_with_the_same_result(name: str, tmp_pat
     assert not leftovers, leftovers
 
 
+DISK = """
+mount -t tmpfs -o ro,size=SIZE none disk || exit 77
+run() { COMMAND "$@" 2> told; echo $? "$(wc -l < told)" "$(tail -n 1 told)"; }
+run
+mount -o remount,rw,size=SIZE disk
+run
+find disk -name NAME -type f
+find disk -name 'step-*' | grep -q . && FLAG=--resume
+mount -o remount,rw,size=1g disk
+COMMAND $FLAG && cp -r disk/NAME kept/NAME
+"""
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs a disk of its own")
 @pytest.mark.parametrize("name", WORKS)
-def test_a_full_disk_and_one_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
+def test_a_read_only_and_a_full_disk_are_one_line_and_room_lets_it_go_on(
+    name: str, tmp_path: Path
+) -> None:
+    work = WORKS[name](tmp_path)
+    run(work, work.output)
+    files = files_in(work.output) if work.output.is_dir() else {"": work.output.read_bytes()}
+    blocks = sum(-(-len(contents) // 4096) for contents in files.values())
+    for folder in ("disk", "kept"):
+        (tmp_path / folder).mkdir()
+    place = f"disk/{work.output.name}"
+    program = "import sys; from bulk.elmo_process import run; run(sys.argv[1:])"
+    command = shlex.join([sys.executable, "-c", program, *work.command, "-o", place])
+    flag = "--force" if work.command[0] in ("pretrain", "task") else "--resume"
+    script = DISK.replace("COMMAND", command).replace("SIZE", f"{blocks // 2 * 4}k")
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script.replace("NAME", work.output.name)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "FLAG": flag},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("this system gives tests no disk of their own")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    read_only, full = done.stdout.splitlines()[:2]
+    assert read_only.startswith("1 1 elmo: "), done.stdout
+    assert "is not writable" in read_only
+    assert full.startswith("1 1 elmo: "), done.stdout
+    assert re.search("No space left on device|disk is full", full), full
+    assert place not in done.stdout.splitlines(), "a file that is not complete"
+    assert work.result(tmp_path / "kept" / work.output.name) == work.result(work.output)
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_files_that_may_not_grow_or_be_made_are_one_line(name: str, tmp_path: Path) -> None:
+    """As on a disk with quotas, and in a folder of the system."""
     work = WORKS[name](tmp_path)
     limited = (
         "import resource, runpy, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "

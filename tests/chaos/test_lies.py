@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from chaos.bounds import bounded
+from chaos.bounds import FULL, bounded
 from helpers import error_of, write
 from random_models import random_options, random_weights
 from safetensors.numpy import save as save_arrays
@@ -27,17 +27,16 @@ from safetensors.torch import load_file, save_file
 from small_models import write_small_model
 from tasks.small_tasks import ONE_EPOCH, train, write_bilm
 
-from elmokit.errors import ElmoWarning
+from elmokit.errors import LONGEST_MESSAGE, ElmoWarning
 from elmokit.formats import allennlp, efml, native
 from elmokit.formats.convert import convert_model
 from elmokit.io.hdf5 import CheckedFile
 from elmokit.pretraining.config import read_run
 from elmokit.static.files import read_word_vectors
 from elmokit.tasks.trained import BilmReference, TrainedTask
+from elmokit.text.tokenizer import load_tokenizer
 from elmokit.vectors.files import open_vectors
 
-LONGEST_LINE = 2000
-"""Characters, of which paths are a part."""
 HUGE = [10**6, 10**9, 10**12, 10**23]
 
 
@@ -45,7 +44,7 @@ def short_error(read: Callable[..., object], *arguments: Any) -> str:
     """The one line that comes of it, in 4 CPU seconds and 200 MB at most."""
     with bounded(megabytes=200, seconds=4):
         message = error_of(read, *arguments)
-    assert len(message) < LONGEST_LINE
+    assert len(message) <= LONGEST_MESSAGE
     return message
 
 
@@ -490,3 +489,17 @@ def test_fasttext_s_file_that_ends_in_its_vocabulary_is_an_error(
     entries = b"the\0" + struct.pack("<qb", 5, 0) + b"cat"
     path = write(tmp_path / "v.bin", head + dictionary + entries)
     assert "ends within its vocabulary" in short_error(read_word_vectors, path)
+
+
+# Texts
+
+
+@pytest.mark.parametrize("unit", ["(a) ", "(", "a. ", "? ! ", "가. ", "''"])
+def test_a_text_is_split_in_time_in_proportion_to_its_length(unit: str) -> None:
+    """400,000 characters of "(a) " took 51 s, as each bracket was looked for to the end."""
+    length = 400_000 if FULL else 40_000
+    tokenizer = load_tokenizer("default")
+    tokenizer.sentences(unit)  # whatever is loaded only once
+    with bounded(megabytes=400 if FULL else 100, seconds=length / 20_000):
+        found = tokenizer.sentences((unit * length)[:length])
+    assert sum(len(token.text) for words in found for token in words) > length / 4
