@@ -11,6 +11,7 @@ import click
 
 from elmokit.cli import EitherSpelling, options
 from elmokit.cli.progress import Display
+from elmokit.system import counted
 
 if TYPE_CHECKING:
     from elmokit.static.vectors import StaticVectors, WordNeighbour
@@ -108,7 +109,7 @@ def train(corpus: tuple[str, ...], output: str, quiet: bool, as_json: bool, **fl
         return
     click.echo(
         f"{output}: {len(vectors):,} words, vectors of {size}, by {settings.method} from "
-        f"{words:,} words in {sentences:,} sentences"
+        f"{words:,} words in {counted(sentences, 'sentence')}"
     )
 
 

@@ -45,7 +45,7 @@ from elmokit.jobs.progress import Observer
 from elmokit.jobs.run_folder import RunFolder
 from elmokit.pretraining import prepared as layout
 from elmokit.pretraining.prepared import CorpusPart, PreparedCorpus, read_part, write_part
-from elmokit.system import check_may_start_processes, usable_cpus, work_in_processes
+from elmokit.system import check_may_start_processes, counted, usable_cpus, work_in_processes
 from elmokit.text.korean import versions
 from elmokit.text.tokenizer import sentences_of
 from elmokit.text.vocabulary import BEGIN, END, NOT_A_WORD, UNKNOWN, Vocabulary, write_vocabulary
@@ -400,7 +400,7 @@ class VocabularySummary(NamedTuple):
         """A few lines."""
         return (
             f"{self.output}: {self.kept:,} words, {', '.join(SPECIAL)} among them\n"
-            f"The text has {self.words:,} words in {self.sentences:,} sentences, "
+            f"The text has {self.words:,} words in {counted(self.sentences, 'sentence')}, "
             f"{self.types:,} of them different.\n"
             f"The vocabulary covers {100 * self.coverage:.2f} % of them."
         )

@@ -236,7 +236,7 @@ def read_corpus(corpus: CorpusConfig, processes: int | None, observer: Observer)
     prepared = prepare_corpus(files, corpus.text, processes=processes, observer=observer)
     observer.note(
         f"text: {prepared.words_in_all:,} words, {prepared.types:,} different ones, "
-        f"in {prepared.sentences:,} sentences"
+        f"in {counted(prepared.sentences, 'sentence')}"
     )
     return prepared
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -259,7 +260,7 @@ class Embedding:
 
     def compute(self, items: Sequence[Sentence]) -> Sequence[Vectors]:
         """An array for each sentence: (…, words, size), or (…, size) where it is pooled."""
-        return self.embedder.embed_as(items, self.choice())
+        return self.embedder.embed_as(items, self.choice)
 
     def cost(self, item: Sentence) -> int:
         """Its words and their two markers."""
@@ -267,10 +268,11 @@ class Embedding:
 
     def values(self, sentences: Sequence[Sentence]) -> int:
         """How many numbers the vectors of some sentences are."""
-        choice = self.choice()
+        choice = self.choice
         vectors = sum(map(len, sentences)) if choice.pool is None else len(sentences)
         return vectors * choice.values(self.embedder.config)
 
+    @cached_property
     def choice(self) -> LayerChoice:
         """Which layers are wanted; raises an `InputError` for those that the model has not."""
         layers = self.layers

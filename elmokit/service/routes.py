@@ -84,7 +84,7 @@ async def mean_vectors(service: Service, texts: Sequence[Sequence[Sequence[str]]
     kind = Embedding(service.model.embedder, layers=0, pool="mean")
     check_values(service, len(texts) * service.model.embedder.vector_size)
     means = await service.gatherer.compute(kind, sentences, kind.values(sentences))
-    return kind.choice().of_texts(texts, means, service.model.embedder.config)
+    return kind.choice.of_texts(texts, means, service.model.embedder.config)
 
 
 @openai_router.get("/models", response_model=schemas.ModelList)
@@ -164,7 +164,7 @@ def embedding_of(service: Service, body: schemas.EmbedBody) -> Embedding:
         raise RequestError("wrong_fields", problem, parameter="mix")
     kind = Embedding(service.model.embedder, body.mix or body.layers, body.pool)
     try:
-        kind.choice()
+        kind.choice  # noqa: B018 - raises where the model has no such layers
     except ElmoError as error:
         wrong = "layers" if body.mix is None else "mix.weights"
         raise RequestError("wrong_layers", str(error), parameter=wrong) from error

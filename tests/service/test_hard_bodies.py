@@ -143,6 +143,7 @@ def test_texts_are_split_in_turn_and_no_further_than_the_words_allowed(converse,
         return short, healthy, beside, await long, endless
 
     monkeypatch.setattr(reading, "each_sentence", each_sentence)
+    monkeypatch.setattr(reading, "FEW_CHARACTERS", 0)  # which are split at once
     found = converse(lambda client: asyncio.wait_for(in_turn(client), 30), limits=Limits(words=99))
     short, healthy, beside, long, endless = found
     assert short.json() == {"texts": [[["a", "cat"]]]}

@@ -214,6 +214,7 @@ def test_texts_are_split_once_in_slices_and_no_further_than_the_words_allowed(
         return early, short, await long, endless, marked
 
     monkeypatch.setattr(reading, "each_sentence", each_sentence)
+    monkeypatch.setattr(reading, "FEW_CHARACTERS", 0)  # which are split at once
     talk_in_time = lambda client: asyncio.wait_for(talk(client), 60)  # noqa: E731
     found = converse(talk_in_time, model=answering, limits=Limits(words=999))
     early, short, long, endless, marked = found
