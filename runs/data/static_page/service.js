@@ -9,11 +9,13 @@ export const hasKey = () => false;
 Object.assign(TEXTS.en, {
   privacy:
     "Everything on this page is computed in your browser. Nothing leaves it. Words are found by the rules of the library, sentences by those of the browser, so a text of several may be split otherwise.",
+  error_unreachable: "Your browser could not compute this. Write less text, or load the page again.",
   noGraph: "The model cannot be used in this browser: {why}",
 });
 Object.assign(TEXTS.ko, {
   privacy:
     "모든 계산은 이 브라우저 안에서 이루어지며, 어떤 데이터도 밖으로 나가지 않습니다. 단어는 라이브러리의 규칙으로, 문장은 브라우저의 규칙으로 나누므로 여러 문장으로 된 텍스트는 다르게 나뉠 수 있습니다.",
+  error_unreachable: "브라우저에서 계산하지 못했습니다. 텍스트를 줄이거나 페이지를 새로 고침하세요.",
   noGraph: "이 브라우저에서는 모델을 쓸 수 없습니다: {why}",
 });
 
@@ -61,7 +63,7 @@ function split(written) {
 
 function wordIds(word, ids) {
   const bytes = new TextEncoder().encode(word.replace(/\p{Surrogate}/gu, "")).slice(0, ids.length - 2);
-  const inner = word in MARKERS ? [MARKERS[word]] : Array.from(bytes, (byte) => byte + 1);
+  const inner = Object.hasOwn(MARKERS, word) ? [MARKERS[word]] : Array.from(bytes, (byte) => byte + 1);
   ids.fill(BigInt(PADDING)).set([BEGIN, ...inner, END].map(BigInt));
 }
 
