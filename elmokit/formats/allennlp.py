@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -274,17 +275,18 @@ class Hdf5Datasets:
         self.file = file
         self._stored = Path(file.filename).stat().st_size
         self._taken = 0  # bytes: many datasets may each be small enough
+        self._find = cache(partial(find_item, file))  # each way down a file takes h5py its time
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a dataset; None when there is none of that name."""
         with hdf5_damage(self.file.filename):
-            return getattr(find_item(self.file, name), "shape", None)  # groups have none
+            return getattr(self._find(name), "shape", None)  # groups have none
 
     def read(self, name: str) -> Tensor:
         """A dataset of floating-point numbers as float32; anything else raises."""
         place = f"{self.file.filename}: {name}"
         with hdf5_damage(self.file.filename):
-            dataset = find_item(self.file, name)
+            dataset = self._find(name)
             if dataset.dtype.kind != "f":
                 raise FormatError(
                     f"{place} holds {dataset.dtype}; it must hold floating-point numbers"
