@@ -160,6 +160,7 @@ class DatasetLayout(NamedTuple):
 
     read: Callable[[Tensor], tuple[Tensor, ...]]  # from the dataset to the tensors
     write: Callable[..., Tensor]  # from the tensors to the dataset
+    shape: Callable[..., Shape] = lambda kept: kept  # from the tensors' shapes to the dataset's
 
 
 def our_gates(stored: Tensor) -> Tensor:
@@ -180,22 +181,26 @@ def their_gates(kept: Tensor) -> Tensor:
 
 AS_IT_IS = DatasetLayout(lambda stored: (stored,), lambda kept: kept)
 # The file multiplies `x @ W`, torch `x @ W.T`.
-TRANSPOSED = DatasetLayout(lambda stored: (stored.T,), lambda kept: kept.T)
+TRANSPOSED = DatasetLayout(lambda stored: (stored.T,), lambda kept: kept.T, lambda kept: kept[::-1])
 # Filters over a picture one character high, (1, width, character_size, filters), where ours are
 # (filters, character_size, width).
 CONVOLUTION = DatasetLayout(
     lambda stored: (stored.squeeze(0).permute(2, 1, 0),),
     lambda kept: kept.permute(2, 1, 0).unsqueeze(0),
+    lambda kept: (1, *kept[::-1]),
 )
 # Our row 0, all zeros for a padded word, is not in the file.
 WITHOUT_PADDING = DatasetLayout(
-    lambda stored: (functional.pad(stored, (0, 0, 1, 0)),), lambda kept: kept[1:]
+    lambda stored: (functional.pad(stored, (0, 0, 1, 0)),),
+    lambda kept: kept[1:],
+    lambda kept: (kept[0] - 1, *kept[1:]),
 )
 GATES = DatasetLayout(lambda stored: (our_gates(stored),), their_gates)
 # Input weights above recurrent ones, (input + recurrent, 4 * cell); both equally high.
 GATE_WEIGHTS = DatasetLayout(
     lambda stored: our_gates(stored.T).chunk(2, dim=1),
     lambda *kept: their_gates(torch.cat(kept, dim=1)).T,
+    lambda *kept: (sum(width for _, width in kept), kept[0][0]),
 )
 
 
@@ -216,13 +221,12 @@ def parts(config: ModelConfig) -> dict[Dataset, Shape | None]:
     for it.
     """
     shapes = expected_shapes(config)
-
-    def shape(part: Dataset) -> Shape:
-        kept = (torch.empty(shapes[key], device="meta") for key in part.keys)
-        return tuple(part.layout.write(*kept).shape)
-
-    possible = _possible_parts(config)
-    return {part: shape(part) if part.keys[0] in shapes else None for part in possible}
+    return {
+        part: part.layout.shape(*(shapes[key] for key in part.keys))
+        if part.keys[0] in shapes
+        else None
+        for part in _possible_parts(config)
+    }
 
 
 def _possible_parts(config: ModelConfig) -> Iterator[Dataset]:
