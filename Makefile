@@ -10,11 +10,15 @@ READY := .venv/ready
 demo: $(BASE)
 	$(BIN)/python -m runs.demo
 
+# Python may keep what it compiles, even where the environment forbids it: tests start many processes.
+export PYTHONDONTWRITEBYTECODE =
+
 # Two workers have a core each: libraries that make threads of their own would wait for each other.
 test quick: export OMP_NUM_THREADS = 1
 
 test: $(READY) check
-	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=98
+	$(BIN)/python -m slipcover --json --out .coverage.json -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m slipcover --merge .coverage.json --out .coverage.json --skip-covered --fail-under 98
 
 # While working: the model, text and vectors, in under a minute.
 quick: $(READY)
@@ -57,4 +61,4 @@ $(READY): $(BASE)
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage demo
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage.json demo

@@ -41,17 +41,6 @@ LONG_FILES = (
     *("test_side_effects.py", "tasks/test_training.py", "bulk/test_pipeline.py"),
 )
 
-REPEATING = (
-    *("test_bundled.py", "test_golden.py", "test_oracle.py", "test_properties.py"),
-    *("adaptors/test_spam_guides.py", "benchmarks/test_kneser_ney.py", "bulk/test_pipeline.py"),
-    *("pretraining/test_finetuning.py", "pretraining/test_pretrain.py"),
-    *("pretraining/test_resume.py", "service/test_page.py", "service/test_schema.py"),
-    *("tasks/files/test_shared_data.py", "tasks/test_kinds.py", "tasks/test_training.py"),
-    *("text/test_korean.py", "text/test_tokenizer.py", "/docs/", "/tests/runs/"),
-)
-"""Files whose lines other files cover too: being counted makes them slower by a third."""
-
-
 class Quickly:
     """What spares time in every test, and in examples in documents, which no fixture here reaches.
 
@@ -85,9 +74,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, so that no worker is left with one when the others have ended."""
     items.sort(key=lambda item: not item.path.as_posix().endswith(LONG_FILES))
-    for item in items:
-        if any(name in item.path.as_posix() for name in REPEATING):
-            item.add_marker("no_cover")
 
 
 def pytest_report_header() -> list[str]:

@@ -91,7 +91,7 @@ def character_vector(options: Options, weights: Weights, ids: Sequence[int]) -> 
     """(projection,): convolutions over all positions, highways, projection."""
     char_cnn = options["char_cnn"]
     # The table in the file has no row for id 0, so id i is in row i - 1.
-    characters = [weights["char_embed"][number - 1].astype(np.float64) for number in ids]
+    characters = weights["char_embed"][np.array(ids) - 1].astype(np.float64)
     groups = []
     for number, (width, _) in enumerate(char_cnn["filters"]):
         highest = convolve_and_take_highest(
@@ -111,16 +111,12 @@ def character_vector(options: Options, weights: Weights, ids: Sequence[int]) -> 
 
 
 def convolve_and_take_highest(
-    characters: Sequence[np.ndarray], kernel: np.ndarray, bias: np.ndarray, width: int
+    characters: np.ndarray, kernel: np.ndarray, bias: np.ndarray, width: int
 ) -> np.ndarray:
     """(filters,): the highest value of each filter over every window of `width` characters."""
-    highest = np.full(bias.shape, -np.inf)
-    for start in range(len(characters) - width + 1):
-        value = bias.copy()
-        for offset in range(width):
-            value = value + characters[start + offset] @ kernel[offset]
-        highest = np.maximum(highest, value)
-    return highest
+    windows = len(characters) - width + 1
+    values = [characters[at : at + windows] @ kernel[at] for at in range(width)]
+    return bias + np.max(np.sum(values, axis=0), axis=0)
 
 
 def activate(name: str, values: np.ndarray) -> np.ndarray:
@@ -163,7 +159,7 @@ def lstm_step(
     kernel = weights[f"{name}/W_0"].astype(np.float64)
     bias = weights[f"{name}/B"].astype(np.float64)
     gates = np.concatenate([word, state.output]) @ kernel + bias
-    i, j, f, o = np.split(gates, 4)
+    i, j, f, o = gates.reshape(4, -1)
     cell = sigmoid(i) * np.tanh(j) + sigmoid(f + 1.0) * state.cell
     cell = clip(cell, lstm.get("cell_clip"))
     output = sigmoid(o) * np.tanh(cell)

@@ -14,13 +14,19 @@ MAGIC = bytes.fromhex("57fb808b247547db")
 DTYPES = {"<f4": 1, "<f8": 2, "<i4": 3, "<u2": 14, "<f2": 19}  # two bytes of bfloat16
 
 
+def bit_by_bit(state: int) -> int:
+    for _ in range(8):
+        state = state >> 1 ^ (0x82F63B78 if state & 1 else 0)
+    return state
+
+
+BYTES = [bit_by_bit(byte) for byte in range(256)]
+
+
 def crc32c(data: bytes) -> int:
-    """Bit by bit."""
     state = 0xFFFFFFFF
     for byte in data:
-        state ^= byte
-        for _ in range(8):
-            state = state >> 1 ^ (0x82F63B78 if state & 1 else 0)
+        state = state >> 8 ^ BYTES[(state ^ byte) & 255]
     return state ^ 0xFFFFFFFF
 
 

@@ -45,7 +45,7 @@ def run_tests(
     files: tuple[str, ...], variables: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest on `files` in a process of its own, neither measured nor shared by workers."""
-    of_this_run = ("PYTEST_", "COV_CORE_", "COVERAGE_")
+    of_this_run = ("PYTEST_", "SLIPCOVER_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(of_this_run)}
     variables = variables | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     plain = ("--tb=short", "-p", "no:cacheprovider", "-k", OTHERS)

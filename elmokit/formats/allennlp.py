@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -159,6 +160,7 @@ class DatasetLayout(NamedTuple):
 
     read: Callable[[Tensor], tuple[Tensor, ...]]  # from the dataset to the tensors
     write: Callable[..., Tensor]  # from the tensors to the dataset
+    shape: Callable[..., Shape] = lambda kept: kept  # from the tensors' shapes to the dataset's
 
 
 def our_gates(stored: Tensor) -> Tensor:
@@ -179,22 +181,26 @@ def their_gates(kept: Tensor) -> Tensor:
 
 AS_IT_IS = DatasetLayout(lambda stored: (stored,), lambda kept: kept)
 # The file multiplies `x @ W`, torch `x @ W.T`.
-TRANSPOSED = DatasetLayout(lambda stored: (stored.T,), lambda kept: kept.T)
+TRANSPOSED = DatasetLayout(lambda stored: (stored.T,), lambda kept: kept.T, lambda kept: kept[::-1])
 # Filters over a picture one character high, (1, width, character_size, filters), where ours are
 # (filters, character_size, width).
 CONVOLUTION = DatasetLayout(
     lambda stored: (stored.squeeze(0).permute(2, 1, 0),),
     lambda kept: kept.permute(2, 1, 0).unsqueeze(0),
+    lambda kept: (1, *kept[::-1]),
 )
 # Our row 0, all zeros for a padded word, is not in the file.
 WITHOUT_PADDING = DatasetLayout(
-    lambda stored: (functional.pad(stored, (0, 0, 1, 0)),), lambda kept: kept[1:]
+    lambda stored: (functional.pad(stored, (0, 0, 1, 0)),),
+    lambda kept: kept[1:],
+    lambda kept: (kept[0] - 1, *kept[1:]),
 )
 GATES = DatasetLayout(lambda stored: (our_gates(stored),), their_gates)
 # Input weights above recurrent ones, (input + recurrent, 4 * cell); both equally high.
 GATE_WEIGHTS = DatasetLayout(
     lambda stored: our_gates(stored.T).chunk(2, dim=1),
     lambda *kept: their_gates(torch.cat(kept, dim=1)).T,
+    lambda *kept: (sum(width for _, width in kept), kept[0][0]),
 )
 
 
@@ -215,13 +221,12 @@ def parts(config: ModelConfig) -> dict[Dataset, Shape | None]:
     for it.
     """
     shapes = expected_shapes(config)
-
-    def shape(part: Dataset) -> Shape:
-        kept = (torch.empty(shapes[key], device="meta") for key in part.keys)
-        return tuple(part.layout.write(*kept).shape)
-
-    possible = _possible_parts(config)
-    return {part: shape(part) if part.keys[0] in shapes else None for part in possible}
+    return {
+        part: part.layout.shape(*(shapes[key] for key in part.keys))
+        if part.keys[0] in shapes
+        else None
+        for part in _possible_parts(config)
+    }
 
 
 def _possible_parts(config: ModelConfig) -> Iterator[Dataset]:
@@ -274,17 +279,18 @@ class Hdf5Datasets:
         self.file = file
         self._stored = Path(file.filename).stat().st_size
         self._taken = 0  # bytes: many datasets may each be small enough
+        self._find = cache(partial(find_item, file))  # each way down a file takes h5py its time
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a dataset; None when there is none of that name."""
         with hdf5_damage(self.file.filename):
-            return getattr(find_item(self.file, name), "shape", None)  # groups have none
+            return getattr(self._find(name), "shape", None)  # groups have none
 
     def read(self, name: str) -> Tensor:
         """A dataset of floating-point numbers as float32; anything else raises."""
         place = f"{self.file.filename}: {name}"
         with hdf5_damage(self.file.filename):
-            dataset = find_item(self.file, name)
+            dataset = self._find(name)
             if dataset.dtype.kind != "f":
                 raise FormatError(
                     f"{place} holds {dataset.dtype}; it must hold floating-point numbers"

@@ -231,9 +231,12 @@ def fingerprint(settings: Mapping[str, Any]) -> str:
 
 
 def seed_by(*numbers: int) -> None:
-    """Seed torch's generator by some numbers, whatever was drawn before."""
-    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
-    torch.manual_seed(int(state[0] // 2))
+    """Seed torch's generators by some numbers, whatever was drawn before."""
+    seed = int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] // 2)
+    if torch.cuda.is_available() or torch.backends.mps.is_available():
+        torch.manual_seed(seed)
+    else:  # without three tracebacks of each call, for devices that may come
+        torch.default_generator.manual_seed(seed)
 
 
 def optimiser_tensors(optimiser: Optimizer, model: nn.Module) -> dict[str, Tensor]:

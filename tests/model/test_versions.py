@@ -59,7 +59,9 @@ def test_a_program_that_only_embeds_has_no_hook_of_optimisers_and_no_compiler():
 import sys
 from torch.optim.optimizer import _global_optimizer_post_hooks as hooks
 from elmokit import Elmo, Embedder, batch_to_ids
+from elmokit.formats.allennlp import parts
 embedder = Embedder.load()
+parts(embedder.config)  # as AllenNLP's files are read
 embedder.embed([["a", "b"]])
 Elmo(embedder.bilm)(batch_to_ids([["a", "b"]]))
 print(len(hooks), "torch._dynamo" in sys.modules)
