@@ -5,7 +5,7 @@ FROM python:3.12-slim AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG EXTRAS=service,korean
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 RUN python -m venv /opt/elmokit
 RUN /opt/elmokit/bin/pip install --no-cache-dir --constraint constraints.txt ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch
 COPY elmokit ./elmokit

@@ -5,7 +5,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 BASE := .venv/base
 READY := .venv/ready
 
-.PHONY: demo test quick check test-slow chaos benchmark browser clean
+.PHONY: demo test quick check test-slow chaos benchmark dist browser clean
 
 demo: $(BASE)
 	$(BIN)/python -m runs.demo
@@ -38,6 +38,11 @@ chaos: $(READY)
 
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.embedding
+
+# The wheel and the source package, in dist/, and whether both install and work offline.
+dist: $(READY)
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/pytest -q -m "slow or not slow" tests/test_distribution.py
 
 # For the tests of the explorer page, on Debian and Ubuntu; without it they are skipped.
 browser:

@@ -418,8 +418,5 @@ def test_missing_and_old_libraries_are_one_line_that_names_the_install(
 
     message = error_of(importlib.import_module, f"elmokit.adaptors.{module}")
 
-    if broken:
-        problem = f"{name} is of another version than needed (no such name)"
-        assert message == f'{problem}; run: pip install --upgrade "elmokit[{extra}]"'
-    else:
-        assert message == f'{name} is not installed; run: pip install "elmokit[{extra}]"'
+    problem = "of another version than needed (no such name)" if broken else "not installed"
+    assert message == f'{name} is {problem}; run: pip install "elmokit[{extra}]"'
