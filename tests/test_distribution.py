@@ -143,17 +143,18 @@ class Installed:
             if "elmokit" not in path.name.lower() and not path.name.startswith("pip"):
                 (libraries / path.name).symlink_to(path)
         (site / "libraries.pth").write_text(f"{libraries}\n")
+        self.run("pip", "uninstall", "--yes", "setuptools")  # Python 3.11 brings an old one
 
     def run(self, *command: str) -> str:
         """What a command prints, outside of the repository."""
         kept = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
         nowhere = "http://127.0.0.1:9"
-        network = {"PIP_NO_INDEX": "1", "http_proxy": nowhere, "https_proxy": nowhere}
-        cache = {"ELMOKIT_CACHE": str(self.folder / "cache")}
+        network = {"http_proxy": nowhere, "https_proxy": nowhere, "PIP_NO_INDEX": "1"}
+        own = {"ELMOKIT_CACHE": str(self.folder / "cache"), "PIP_CONFIG_FILE": os.devnull}
         done = subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
             cwd=self.folder,
-            env={**kept, **network, **cache},
+            env={**kept, **network, **own},
             capture_output=True,
             text=True,
         )
