@@ -171,7 +171,7 @@ def test_it_installs_and_works_offline_in_a_clean_environment(built, kind, tmp_p
     else:
         place.run("pip", "install", "--no-build-isolation", str(file))
 
-    assert place.run("elmo", "--version") == f"elmo {elmokit.__version__}\n"
+    assert place.run("elmo", "--version") == f"elmo, version {elmokit.__version__}\n"
     home = place.run("python", "-c", "import elmokit; print(elmokit.__file__)")
     assert Path(home.strip()).is_relative_to(tmp_path)
     assert "8,668,554" in place.run("elmo", "info")
