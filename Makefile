@@ -4,8 +4,9 @@ BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 BASE := .venv/base
 READY := .venv/ready
+SITE := .venv/site
 
-.PHONY: demo test quick check test-slow chaos benchmark browser clean
+.PHONY: demo test quick check test-slow chaos benchmark docs browser clean
 
 demo: $(BASE)
 	$(BIN)/python -m runs.demo
@@ -39,6 +40,12 @@ chaos: $(READY)
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.embedding
 
+# The site, in site/: the tutorials are run, every warning is an error, and nothing is fetched.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(SITE)
+	$(BIN)/python -m runs.tutorial_notebook
+	$(BIN)/python -m mkdocs build --strict --quiet
+
 # For the tests of the explorer page, on Debian and Ubuntu; without it they are skipped.
 browser:
 	apt-get install --yes --no-install-recommends chromium chromium-driver fonts-nanum
@@ -56,5 +63,9 @@ $(READY): $(BASE)
 	$(INSTALL) --editable ".[dev]"
 	touch $@
 
+$(SITE): $(READY)
+	$(INSTALL) --editable ".[docs]"
+	touch $@
+
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage demo
+	rm -rf .venv build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage demo

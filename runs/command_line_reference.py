@@ -1,4 +1,4 @@
-"""Write docs/command-line.md from --help: `python -m runs.command_line_reference`."""
+"""Write docs/reference/commands.md from --help: `python -m runs.command_line_reference`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from elmokit.cli import elmo
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "command-line.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "commands.md"
 
 
 def reference() -> str:

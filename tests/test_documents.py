@@ -16,7 +16,7 @@ READMES = ("README.md", "README.ko.md")
 
 
 def test_the_command_line_reference_is_what_help_says():
-    page = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert page == reference(), "run: python -m runs.command_line_reference"
 
 
@@ -79,7 +79,7 @@ def test_the_readmes_name_each_extra_and_the_line_for_torch_on_a_cpu():
     for page in READMES:
         text = (REPOSITORY / page).read_text(encoding="utf-8")
         named = set(re.findall(r"[\[`,]([\w-]+)(?=[\]`,])", text))
-        assert project["optional-dependencies"].keys() - named == {"dev"}
+        assert project["optional-dependencies"].keys() - named == {"dev", "docs"}
         assert "\npip install torch --index-url https://download.pytorch.org/whl/cpu\n" in text
 
 
