@@ -1,4 +1,4 @@
-# The service on a CPU, the bundled models inside: docs/deployment.md
+# The service on a CPU, the bundled models inside: docs/how-to/deploy-in-a-container.md
 #   docker build -t elmokit .
 FROM python:3.12-slim AS build
 # torch for CPUs alone is much smaller; an empty value takes the one of the usual index.
