@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +52,33 @@ def test_every_command_has_a_place_in_a_how_to():
     text = "\n".join(page.read_text(encoding="utf-8") for page in HOW_TO)
     for name, command in commands("elmo", elmo):
         assert isinstance(command, click.Group) or re.search(rf"\b{name}\b", text), name
+
+
+def test_every_command_in_a_document_takes_the_flags_it_is_given():
+    known = {name: flags_of(command) for name, command in commands("elmo", elmo)}
+    found = [(page, *line) for page in LINKING for line in command_lines(page, known)]
+    assert len(found) > 200
+    wrong = [(page.name, name, flag) for page, name, flag in found if flag not in known[name]]
+    assert not wrong
+
+
+def flags_of(command: click.Command) -> set[str]:
+    context = click.Context(command, help_option_names=["-h", "--help"])
+    options = command.get_params(context)
+    return {flag for option in options for flag in [*option.opts, *option.secondary_opts]}
+
+
+def command_lines(page: Path, known: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """Each flag of the commands in a page's blocks, with the whole name of the command."""
+    blocks = re.findall(r"^```(?:sh|text)?\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    plain = [re.sub(r"\"[^\"]*\"|(?:^| )#.*", "", line) for line in lines]
+    for part in (part for line in plain for part in re.split(r" [|>&]+ ", line)):
+        if words := re.match(r"\s*(?:\$ )?(?:\w+=\S* )*(elmo(?: [a-z-]+){0,2})", part):
+            names = words[1].split()
+            name = next(one for end in (3, 2, 1) if (one := " ".join(names[:end])) in known)
+            for flag in re.findall(r"(?<=\s)--?[a-z][a-z0-9-]*", part):
+                yield name, flag
 
 
 def test_every_public_name_is_in_the_reference_and_says_what_it_does():
