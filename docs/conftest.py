@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.bundled import BUNDLED_MODELS
-
 DOCS = Path(__file__).parent
-NEEDED = ("keras", "matplotlib", "sklearn")
 SLOW = {
     DOCS / "search.md": ("lancedb",),
     DOCS / "spacy.md": ("spacy",),
@@ -20,8 +17,6 @@ SLOW = {
 NEEDING = {
     DOCS / "lancedb.md": ("lancedb",),
     **SLOW,
-    DOCS / "tutorial.md": NEEDED,
-    DOCS / "ko" / "tutorial.md": (*NEEDED, "kiwipiepy"),
     DOCS / "onnx.md": ("onnx", "onnxruntime"),
 }
 
@@ -32,11 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in NEEDING:
             missing = [name for name in NEEDING[item.path] if find_spec(name) is None]
-            if item.path.parent.name == "ko" and "korean-small" not in BUNDLED_MODELS:
-                missing.append("the model korean-small")
             item.add_marker(pytest.mark.skipif(bool(missing), reason=f"needs {missing}"))
-            # Keras makes arrays of tensors in a way that NumPy wants otherwise.
-            item.add_marker(pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning"))
             if item.path in SLOW:
                 item.add_marker(pytest.mark.slow)
                 item.add_marker(pytest.mark.filterwarnings("ignore"))
