@@ -48,7 +48,7 @@ dist: $(READY)
 # The site, in site/: the tutorials are run, every warning is an error, and nothing is fetched.
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(SITE)
-	$(BIN)/python -m runs.tutorial_notebook
+	$(BIN)/python -m runs.tutorials --verify
 	$(BIN)/python -m mkdocs build --strict --quiet
 
 # For the tests of the explorer page, on Debian and Ubuntu; without it they are skipped.

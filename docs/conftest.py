@@ -12,7 +12,6 @@ from elmokit import convert_model
 from elmokit.bundled import BUNDLED_MODELS
 
 DOCS = Path(__file__).parent
-TUTORIAL = ("keras", "matplotlib", "sklearn")
 SLOW = {
     "search-a-table": ("lancedb",),
     "train-in-spacy": ("spacy",),
@@ -25,7 +24,6 @@ NEEDING = {
     "find-neighbours": ("lancedb",),
     "find-senses": ("lancedb", "sklearn"),
     "make-static-vectors-from-a-model": ("gensim",),
-    "tutorial": TUTORIAL,
     "use-in-lancedb": ("lancedb",),
     "use-korean": ("kiwipiepy",),
     "use-without-torch": ("onnx", "onnxruntime"),
@@ -47,8 +45,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "kiwipiepy" in needed and "korean-small" not in BUNDLED_MODELS:
             missing.append("the model korean-small")
         item.add_marker(pytest.mark.skipif(bool(missing), reason=f"needs {missing}"))
-        # Keras makes arrays of tensors in a way that NumPy wants otherwise.
-        item.add_marker(pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning"))
         if item.path.stem in SLOW:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.filterwarnings("ignore"))
@@ -68,8 +64,8 @@ def allennlp_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages but the tutorials have a folder to write files in, and a cache, of their own."""
-    if request.path.is_relative_to(DOCS) and "tutorial" not in str(request.path):
+    """Each page has a folder to write files in, and a cache, of its own."""
+    if request.path.is_relative_to(DOCS):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
         if request.path.stem.startswith(OLD_PROGRAMS):

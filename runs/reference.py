@@ -36,7 +36,7 @@ from elmokit.tasks.config import FILES, TaskConfig
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 DASH = "\N{EN DASH}"
-NUMBERS = {int: "whole number", float: "number", str: "text", bool: "`true`, `false`"}
+NUMBERS = {int: "integer", float: "number", str: "text", bool: "`true`, `false`"}
 MADE = "Made by `python -m runs.reference`"
 TABLES = ("corpus", "model", "files", "inputs", "network", "training", "coref")
 ENCODERS = {

@@ -31,7 +31,10 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 def on_config(config: Any) -> Any:
     """Make the navigation out of what each section lists."""
     docs = Path(config.docs_dir)
-    config.nav = ["index.md", *(section(docs, f"{name}/index.md") for name in SECTIONS)]
+    config.nav = [
+        {"elmokit": "index.md"},
+        *(section(docs, f"{name}/index.md") for name in SECTIONS),
+    ]
     return config
 
 

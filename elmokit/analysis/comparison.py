@@ -217,8 +217,8 @@ def static_matrix(static: StaticVectors, sentences: Sequence[Sequence[str]]) -> 
 def draw_heat_map(found: HeatMap, path: str | Path) -> None:
     """Draw a panel for each layer, blue where words are opposed and red where they are alike."""
     panels = len(found.cosines)
-    columns = min(panels, PANELS_PER_ROW)
-    rows = -(-panels // columns)
+    rows = -(-panels // PANELS_PER_ROW)
+    columns = -(-panels // rows)
     side = max(2.6, INCHES_PER_WORD * len(found.words) + 1.2)
     figure = new_figure(side * columns + 0.8, side * rows + 0.3)
     grid = figure.subplots(rows, columns, squeeze=False).flat

@@ -336,6 +336,21 @@ def test_the_language_is_remembered(visit):
     assert "lang=en" in page.url
 
 
+@pytest.mark.parametrize(("language", "says"), [("en", "a CNN, a highway"), ("ko", "하이웨이")])
+def test_the_architecture_is_drawn_when_it_is_asked_for(visit, language, says):
+    page = visit(f"/?lang={language}", color_scheme="dark")
+    drawing = page.locator("#architecture")
+    wait_for_text(
+        page.locator(".how summary"),
+        {"en": "How ELMo makes a vector", "ko": "ELMo가 벡터를 만드는 과정"}[language],
+    )
+    assert not drawing.evaluate("image => image.complete && image.naturalWidth")
+    page.locator(".how summary").click()
+    playwright.expect(drawing).to_have_js_property("naturalWidth", 780, timeout=15_000)
+    assert says in drawing.get_attribute("alt")
+    assert serious(page) == []
+
+
 def test_both_languages_have_every_text(visit):
     page = visit("/")
     texts = page.evaluate("import('/page/texts.js').then(module => module.TEXTS)")

@@ -59,6 +59,9 @@ function drawFrame() {
   document.getElementById("model").textContent = model
     ? text("model", { name: model.id, parameters: number(model.parameters), layers: model.layers, size: model.vector_size })
     : loading ? text("loading") : "";
+  const architecture = document.getElementById("architecture");
+  architecture.src = `page/architecture-${currentLanguage()}.svg`;
+  architecture.alt = text("architecture");
   drawTabs();
 }
 
