@@ -1,11 +1,11 @@
-# The service on a CPU, the bundled models inside: docs/deployment.md
+# The service on a CPU, the bundled models inside: docs/how-to/deploy-in-a-container.md
 #   docker build -t elmokit .
 FROM python:3.12-slim AS build
 # torch for CPUs alone is much smaller; an empty value takes the one of the usual index.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG EXTRAS=service,korean
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 RUN python -m venv /opt/elmokit
 RUN /opt/elmokit/bin/pip install --no-cache-dir --constraint constraints.txt ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch
 COPY elmokit ./elmokit

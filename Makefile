@@ -4,8 +4,9 @@ BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 BASE := .venv/base
 READY := .venv/ready
+SITE := .venv/site
 
-.PHONY: demo test quick check test-slow chaos benchmark browser clean
+.PHONY: demo test quick check test-slow chaos benchmark docs dist browser clean
 
 demo: $(BASE)
 	$(BIN)/python -m runs.demo
@@ -43,6 +44,17 @@ chaos: $(READY)
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.embedding
 
+# The wheel and the source package, in dist/, and whether both install and work offline.
+dist: $(READY)
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/pytest -q -m "slow or not slow" tests/test_distribution.py
+
+# The site, in site/: the tutorials are run, every warning is an error, and nothing is fetched.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(SITE)
+	$(BIN)/python -m runs.tutorials --verify
+	$(BIN)/python -m mkdocs build --strict --quiet
+
 # For the tests of the explorer page, on Debian and Ubuntu; without it they are skipped.
 browser:
 	apt-get install --yes --no-install-recommends chromium chromium-driver fonts-nanum
@@ -60,5 +72,9 @@ $(READY): $(BASE)
 	$(INSTALL) --editable ".[dev]"
 	touch $@
 
+$(SITE): $(READY)
+	$(INSTALL) --editable ".[docs]"
+	touch $@
+
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage.json demo
+	rm -rf .venv build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage.json demo

@@ -5,8 +5,8 @@
     python -m benchmarks.shared_cores keras --turns 3       one program, shorter
 
 Words per second with the bundled model of `elmo embed` (files of 200 real sentences), of a tagger's
-`elmo task predict` (50 sentences at a time), and of the network of docs/spam.md, which reads and
-learns from 60 sentences at a time. Every program waits, loaded, in a process of its own for each
+`elmo task predict` (50 sentences at a time), and of a network of Keras, which reads and learns
+from 60 sentences at a time. Every program waits, loaded, in a process of its own for each
 tree and condition; in each turn all of them work for a second, one after the other; the median of
 the turns counts. Beside: one busy process per core. Quota: half a core, by a control group, where
 this process may make one (it is left out elsewhere). In percent: of one thread, alone or under the
@@ -207,7 +207,7 @@ def train_tagger(folder: Path) -> None:
 
 
 def keras(sentences: Sentences, folder: str) -> Iterator[int]:
-    """A batch of docs/spam.md, read and learnt from; gives how many words it had."""
+    """A batch of docs/how-to/use-in-keras.md, read and learnt from; gives how many words it had."""
     from elmokit.adaptors.keras import ElmoLayer, ElmoTextModel, keras, text_input
 
     layer = ElmoLayer(trainable=True)

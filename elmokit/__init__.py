@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from elmokit.vectors.files import open_vectors as open_vectors
     from elmokit.vectors.files import write_vectors as write_vectors
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Imported when first used: torch takes a second, and `elmo --help` does not need it.
 _HOMES = {

@@ -199,13 +199,15 @@ class CharacterEncoderConfig(FilterSizes):
     """Words from their characters: embedding, convolutions, highways, projection."""
 
     filters: Annotated[tuple[tuple[Count, Count], ...], FILTERS]
-    """(width, number) of each group of convolution filters."""
+    """`[width, number]` of each group of convolution filters."""
     character_size: Count = 16
     """Size of one character's embedding."""
     max_characters: Positions = 50
     """Positions per word, its begin and end marks included; longer words are cut."""
     highways: DepthOrZero = 2
+    """Highway layers after the convolutions."""
     activation: Activation = "relu"
+    """What follows each convolution."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,9 +224,11 @@ class WordEncoderConfig(Settings):
     """Words from a table of vectors, one row per word of a vocabulary."""
 
     words: Count
+    """Words of the table."""
     begin_id: Count = 1
     """Id of the word that begins a sentence; id 0 is padding, word i of the vocabulary i + 1."""
     end_id: Count = 2
+    """Id of the word that ends a sentence."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -243,16 +247,21 @@ class LexiconEncoderConfig(FilterSizes):
     word_size: CountOrZero
     """Size of a word's vector in the table; 0 for a model without."""
     characters: CountOrZero
+    """Characters of the alphabet, the six marks included."""
     character_size: CountOrZero
     """Size of one character's embedding; 0 for a model of words alone."""
     filters: Annotated[tuple[tuple[Count, Count], ...], FILTERS]
+    """`[width, number]` of each group of convolution filters."""
     max_characters: Positions = 50
     """Positions per word, its begin and end marks included; longer words are cut."""
     highways: DepthOrZero = 2
+    """Highway layers after the convolutions."""
     activation: Activation = "relu"
+    """What follows each convolution."""
     begin_id: Count = 1
     """Id of the word that begins a sentence; id 0 is padding, word i of the table i + 1."""
     end_id: Count = 2
+    """Id of the word that ends a sentence."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -273,17 +282,25 @@ class ModelConfig(Settings):
     """The shape of a bidirectional language model."""
 
     encoder: EncoderConfig
+    """How words are read: a table of settings below. In a pretraining run also `"words"`, for a
+    vector for each word of the vocabulary."""
     token_size: Count
-    """Size of a token vector and of each direction's output: the paper's projection, 512."""
+    """Size of a token vector and of each direction's output: the paper's projection, 512. The
+    vector of a word has twice as many numbers."""
     cell_size: Count
-    """LSTM cells per layer and direction."""
+    """LSTM cells per layer and direction: 4096 in the paper. Where it equals `token_size` there is
+    no projection."""
     lstm_layers: Depth = 2
+    """LSTM layers of each direction."""
     cell_clip: Clip | None = None
+    """The largest absolute value of a cell: 3 in the paper; none by default."""
     projection_clip: Clip | None = None
+    """The largest absolute value of a layer's output: 3 in the paper; none by default."""
     skip_connections: bool = True
-    """Layers above the first add their input to their output."""
+    """Whether layers above the first add their input to their output."""
     softmax_words: Count | None = None
-    """Size of the softmax vocabulary; None for a model whose softmax was not stored."""
+    """Size of the softmax vocabulary; None for a model whose softmax was not stored. In a
+    pretraining run the vocabulary tells, and it is not given."""
     softmax_cutoffs: Annotated[tuple[Count, ...], "give whole numbers: [first, second, …]"] = ()
     """Where the clusters of an adaptive softmax begin, words numbered by falling frequency; none
     for a softmax of one piece."""

@@ -280,11 +280,11 @@ def import_extra(module: str, extra: str, library: str | None = None) -> Any:
         return import_module(module)
     except (ImportError, ValueError) as error:  # NumPy of another version is a ValueError
         library = library or top
-        problem, install = "is not installed", f'pip install "elmokit[{extra}]"'
+        problem = "is not installed"
         if sys.modules.get(module, top) is not None and find_spec(top) is not None:
             problem = f"is of another version than needed ({' '.join(str(error).split())})"
-            install = install.replace("install", "install --upgrade", 1)
-        problem = f"{library} {problem}; run: {install}"
+        # Where elmokit is installed, from a wheel or a folder, pip asks no index for it.
+        problem = f'{library} {problem}; run: pip install "elmokit[{extra}]"'
         raise InputError(problem, "missing_library", library=library, extra=extra) from error
 
 

@@ -1,4 +1,4 @@
-"""Pictures of the explorer page with the bundled model, for docs/service.md.
+"""Pictures of the explorer page with the bundled model, for docs/how-to/explore-in-the-browser.md.
 
     python -m runs.page_pictures docs
 

@@ -42,7 +42,7 @@ def imports() -> Iterator[tuple[str, str, str]]:
         for line in path.read_text(encoding="utf-8").splitlines():
             shown = line.strip().startswith((">>> ", "... ")) or path.suffix == ".md"
             if shown and (found := IMPORT.search(line)):
-                yield path.name, found[1] or "", found[2] or ""
+                yield path.name, found[1] or "", (found[2] or "").split("#")[0]
 
 
 def test_documents_import_public_names_alone():

@@ -56,7 +56,7 @@ class OnnxEmbedder(SplitsText):
         except Exception as error:  # a kind for each cause, none in common
             raise FormatError(
                 f"{graph}: cannot be read ({str(error).splitlines()[0][:160]}); convert the model "
-                'again, or run: pip install --upgrade "elmokit[onnx]"'
+                "again, or run: pip install --upgrade onnxruntime"
             ) from error
 
     def embed(

@@ -37,8 +37,8 @@ class ElmoComponent:
 
     Each sentence is read by itself where an earlier component has found sentences, else the doc at
     once. Whitespace is no word; its rows are zeros. A saved pipeline names the model, by its
-    absolute path if it is a folder, with its checksum, and does not hold it. docs/spacy.md has the
-    settings.
+    absolute path if it is a folder, with its checksum, and does not hold it. The settings are in
+    docs/how-to/use-in-spacy.md.
     """
 
     def __init__(

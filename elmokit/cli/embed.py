@@ -109,8 +109,8 @@ def embed(
     several files, patterns or folders; or - for standard input. Line n of a text is vector n of
     OUT; blank lines are kept, with no words. Raw text needs --tokenize, or --split.
 
-    Memory does not grow with the text. What is done is kept in OUT.parts until OUT is whole: after
-    Ctrl-C, a crash or a power cut, the same command with --resume continues.
+    Memory does not grow with the text. What is done is kept in OUT.parts until OUT is complete:
+    after Ctrl-C, a crash or a power cut, the same command with --resume continues.
 
     \b
     Examples:

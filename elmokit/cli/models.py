@@ -163,7 +163,7 @@ def convert(source: tuple[str, ...], destination: str, **settings: Any) -> None:
     OPTIONS WEIGHTS (paths or URLs). DST is a folder; AllenNLP's options.json and weights.hdf5 are
     written into it. `--to cached-vocabulary` writes the token vectors of the words in
     `--vocabulary` to the HDF5 file DST; `--to onnx` a graph for ONNX Runtime, into the folder DST
-    (docs/onnx.md).
+    (docs/how-to/use-without-torch.md).
 
     \b
     Examples:

@@ -69,7 +69,7 @@ def build(
     whitespace), JSON lines, CSV or Parquet, plain or compressed, several of them, or - for standard
     input. Raw text needs --split, or --tokenize.
 
-    Memory does not grow with the text. What is done is kept in INDEX.parts until INDEX is whole:
+    Memory does not grow with the text. What is done is kept in INDEX.parts until INDEX is complete:
     after Ctrl-C, a crash or a kill, the same command with --resume continues.
 
     \b

@@ -28,12 +28,12 @@ BORDERS = {"</S>": "</S>  (the sentence ends)", "<S>": "<S>  (the sentence begin
 @click.argument("sentence")
 @options.language_model
 @options.flag("--previous", "Predict the word before SENTENCE.")
-@options.flag("--missing", "SENTENCE is whole but for its ___, also where ___ begins or ends it.")
+@options.flag("--missing", "SENTENCE lacks nothing but its ___, also where ___ begins or ends it.")
 @options.value("--candidates", "WORD,WORD...", "Say which of these fits best.")
 @options.number(
     "--top", f"Show, or sample among, the N likeliest words.  [default: show {ROWS_SHOWN}]"
 )
-@options.number("--sample", "Go on with up to N words drawn at random.")
+@options.number("--sample", "Continue with up to N words drawn at random.")
 @click.option(
     "--temperature",
     type=click.FloatRange(min=0),

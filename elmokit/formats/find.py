@@ -270,7 +270,7 @@ def nothing_found(files: ModelFiles, options: list[str], weights: list[str]) -> 
     if "elmokit.json" in files.names:
         return InputError(
             f"{files.place}: is a graph for ONNX Runtime; read it with "
-            "elmokit.adaptors.onnx.OnnxEmbedder (docs/onnx.md)"
+            "elmokit.adaptors.onnx.OnnxEmbedder (docs/how-to/use-without-torch.md)"
         )
     if data := files.matching("*.data-?????-of-?????"):
         return MissingFileError(f"{files.place}: {prefix_of(data[0]).name}.index is missing")

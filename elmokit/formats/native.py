@@ -323,7 +323,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     if version > VERSION:
         raise FormatError(
             f"{path}: is of version {version}, this elmokit reads up to {VERSION}; "
-            "upgrade it: pip install --upgrade elmokit"
+            "install a newer elmokit"
         )
     return values
 

@@ -50,7 +50,7 @@ class PublishedModel:
         if not self.softmax_words:
             raise InputError(
                 f"the softmax of {self.name} was published in its TensorFlow checkpoint alone: "
-                "docs/models.md has the URLs; then name the folder of the checkpoint"
+                "fetch it (docs/reference/published-models.md), then name the folder it is in"
             )
         words = tuple(f"{host}/{self.architecture}/{self.vocabulary}" for host in HOSTS)
         return self.urls("softmax_weights.hdf5"), words

@@ -142,7 +142,7 @@ def allennlp_name(variable: str) -> str | None:
 def prefix_of(path: str | Path) -> Path:
     """The name of a checkpoint, of which each of its files begins with it."""
     path = Path(path)
-    return path.with_name(SUFFIX.sub("", path.name))
+    return path.parent / SUFFIX.sub("", path.name)
 
 
 def is_checkpoint(path: str | Path) -> bool:
@@ -150,7 +150,7 @@ def is_checkpoint(path: str | Path) -> bool:
     prefix = prefix_of(path)
     if prefix != Path(path):
         return True
-    return prefix.with_name(f"{prefix.name}.index").is_file() or _is_old(prefix)
+    return Path(f"{prefix}.index").is_file() or _is_old(prefix)
 
 
 def _is_old(prefix: Path) -> bool:

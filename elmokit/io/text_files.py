@@ -64,42 +64,39 @@ class TextSettings(Settings):
 
     A line of a file, or a cell of a table, is a text. As it is, it is one sentence whose words are
     separated by whitespace; a blank one is a sentence without words.
-
-    Attributes:
-        split: Texts are raw: each is split into sentences and words. A blank one has none.
-        tokenize: Texts are raw, and each is one sentence, which is split into words.
-        tokenizer: What splits them: the name that a model records; of a task's files, None for
-            that of its model.
-        text_column: The column of a table that has the text, or the words, or both columns of a
-            pair of texts; None for those with usual names.
-        label_column: Of labelled examples: the column of the label; None for the usual one.
-        header: Of CSV and TSV: whether the first line names the columns.
-        keep: Another column, a text or a whole number, that becomes the `id` of its sentences; of
-            several columns the id is a JSON object, as a text.
-        skip_bad_rows: Leave out rows of CSV and TSV with more or fewer fields than columns, and
-            questions of SQuAD whose answer is not where the file says; a warning counts them.
-        format: What the files are; None for what their names say.
-        encoding: How texts are written as bytes; Parquet has its own, and UTF-16 is known by its
-            mark.
-        errors: What to do about bytes that are not of the encoding: "strict" raises, "replace"
-            reads them as U+FFFD.
-        phrases: Of sentiment trees: every labelled phrase is an example, not sentences alone.
-        shortest_phrase: The fewest words of such a phrase.
     """
 
     split: bool = False
+    """Texts are raw: each is split into sentences and words. A blank one has none."""
     tokenize: bool = False
+    """Texts are raw, and each is one sentence, which is split into words."""
     tokenizer: TokenizerName | None = "default"
+    """What splits them: the name that a model records; of a task's files, None for that of its
+    model."""
     text_column: Annotated[tuple[Column, ...] | Column | None, COLUMN] = None
+    """The column of a table that has the text, or the words, or both columns of a pair of texts;
+    None for those with usual names."""
     label_column: Annotated[Column | None, COLUMN] = None
+    """Of labelled examples: the column of the label; None for the usual one."""
     header: bool = True
+    """Of CSV and TSV: whether the first line names the columns."""
     keep: Annotated[tuple[str, ...] | str | None, COLUMN] = None
+    """Another column, a text or a whole number, that becomes the `id` of its sentences; of several
+    columns the id is a JSON object, as a text."""
     skip_bad_rows: bool = False
+    """Leave out rows of CSV and TSV with more or fewer fields than columns, and questions of SQuAD
+    whose answer is not where the file says; a warning counts them."""
     format: TextFormat | ExampleFormat | None = None
+    """What the files are; None for what their names say."""
     encoding: Annotated[str, "give its name, such as utf-8"] = "utf-8"
+    """How texts are written as bytes; Parquet has its own, and UTF-16 is known by its mark."""
     errors: Errors = "strict"
+    """What to do about bytes that are not of the encoding: "strict" raises, "replace" reads them as
+    U+FFFD."""
     phrases: bool = False
+    """Of sentiment trees: every labelled phrase is an example, not sentences alone."""
     shortest_phrase: Count = 1
+    """The fewest words of such a phrase."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

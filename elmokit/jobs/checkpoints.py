@@ -216,7 +216,7 @@ def _read(folder: Path) -> Checkpoint:
     if record["version"] > VERSION:
         raise _NewerVersionError(
             f"{path}: is of version {record['version']}, this elmokit reads up to {VERSION}; "
-            "upgrade it: pip install --upgrade elmokit"
+            "install a newer elmokit"
         )
     if record["step"] != _step_of(folder):
         raise FormatError(f"{path}: is of step {record['step']}, which its folder's name denies")

@@ -40,21 +40,24 @@ class CorpusConfig(Settings):
     """What to train on, and the words to predict."""
 
     train: Names = ()
-    """Files, folders and patterns: .txt, .gz, .bz2, .xz, .zst."""
+    """Files, folders and patterns of text to train on, plain or `.gz`, `.bz2`, `.xz`, `.zst`;
+    `--train`."""
     valid: Names = ()
-    """Held-out text, likewise; none for no validation."""
+    """Held-out text, likewise; without it nothing is validated; `--valid`."""
     tokenizer: TokenizerName = "default"
-    """`default`: raw text. `kiwi`: raw Korean. `whitespace`: tokenized, one sentence a line."""
+    """`default`: raw text. `kiwi`: raw Korean, split into morphemes (extra `[korean]`).
+    `whitespace`: tokenized text, a sentence on each line. The model remembers which."""
     one_sentence_per_line: bool = False
-    """Whether a line of raw text is one sentence, whatever stands in it."""
+    """Whether a line of raw text is one sentence; else it is a paragraph."""
     errors: Errors = "strict"
     """What to do with bytes that are not of the encoding: stop, or put U+FFFD in their place."""
     encoding: str = "utf-8"
     """How the text is written as bytes; UTF-16 is known by its mark."""
     vocabulary: FileName | None = None
-    """A file of words, by falling frequency; None to count the training text."""
+    """A file of words, by falling frequency, with or without counts; without it the training text
+    is counted."""
     vocabulary_size: Annotated[int, Within(least=4)] | None = None
-    """The most words when counting, the three special ones included."""
+    """The most words when counting, `<S>`, `</S>` and `<UNK>` included."""
     min_count: Count = 1
     """How often a word must occur to be counted in."""
     block_words: Count = 1024
@@ -77,57 +80,74 @@ class TrainingConfig(Settings):
     """How to train. What is said of a batch is said of all processes together."""
 
     rows: Count = 128
-    """Streams, or sentences, read side by side."""
+    """Streams, or sentences, read side by side, on all processes together."""
     unroll: Count = 20
-    """Words that gradients pass back through; in mode `sentence` no more than a factor."""
+    """Words that gradients pass back through; in mode `sentence` only the factor of
+    `scale_loss_by_unroll`."""
     mode: Literal["stream", "sentence"] = "stream"
     """`stream`: endless text in each row, states carried. `sentence`: each starts from zeros."""
     reset_state: Share = 0.0
     """In mode `stream`: the share of sentences that are read from zeros, as an `Embedder` reads."""
     accumulate: Count = 1
-    """Parts that a batch is computed in, to save memory; must divide the rows."""
+    """Parts that a batch is computed in, one after the other, to save memory; must divide
+    `rows`."""
     epochs: Positive | None = None
-    """How often to read the text; exactly one of epochs and steps is given."""
+    """How often to read the text; `0.5` for half of it. Exactly one of `epochs` and `steps` is
+    given."""
     steps: Count | None = None
     """How many batches to train on."""
     minutes: Number | None = None
-    """Stop after so long, validations included, if not done before; the learning rate does not
-    know."""
+    """Stop after so many minutes of training and validation, if not done before; the schedule of
+    the learning rate does not depend on it."""
     samples: Count | None = None
-    """Candidates of a sampled softmax; None to use all of the model's own softmax."""
+    """Candidates of a sampled softmax; without it the model's own softmax is trained in full."""
     optimiser: Literal["adagrad", "adamw", "muon"] = "adagrad"
+    """`muon` is AdamW, but for the matrices of LSTMs and projections, whose updates are made
+    orthogonal."""
     learning_rate: Number = 0.2
+    """The highest rate of the schedule: 0.2 suits Adagrad, 0.001 to 0.004 AdamW and Muon."""
     adagrad_start: Number = 1.0
-    """What Adagrad's sum of squares starts from."""
+    """What Adagrad's sums of squares start from."""
     betas: Betas = (0.9, 0.999)
-    """AdamW's memory of gradients and of their squares."""
+    """AdamW's decay rates for the averages of gradients and of their squares."""
     weight_decay: Number = 0.0
     """AdamW's and Muon's; of matrices only."""
     muon_rate: Number = 0.02
-    """Muon's learning rate of LSTMs and projections; it falls as `learning_rate`, of the rest."""
+    """Muon's learning rate for LSTMs and projections; it rises and falls as `learning_rate`, which
+    is that of all other weights."""
     schedule: Literal["constant", "linear", "cosine", "trapezoid"] = "constant"
-    """How the learning rate falls to `final_rate` of itself after warming up."""
+    """How the learning rate falls after warming up."""
     final_rate: Number = 0.0
+    """The share of `learning_rate` that is left at the end of a schedule."""
     falling_share: Annotated[float, Within(above=0, below=1)] = 0.2
-    """Of the steps: the last ones, in which a trapezoid falls. Before, the rate is constant."""
+    """The share of all steps, the last ones, in which a `trapezoid` falls; before, the rate is
+    constant."""
     warmup_steps: CountOrZero = 0
+    """Steps in which the rate rises from zero."""
     clip: Clip | None = 10.0
-    """The largest norm of all gradients together."""
+    """The largest norm of all gradients together; longer ones are scaled down to it; `inf` for
+    none."""
     scale_loss_by_unroll: bool = True
-    """Whether the loss is multiplied by `unroll` before gradients are clipped, as originally."""
+    """Whether the loss is multiplied by `unroll` before gradients are clipped, as originally: with
+    a fixed `clip` it matters."""
     dropout: Share = 0.1
+    """Share of numbers set to zero before each layer and before the softmax, drawn at each step."""
     multi_token: Number = 0.0
     """Weight of a second loss, of the word after next, from the same outputs; 0 for none."""
     unigram_bias: bool = False
-    """Whether the softmax starts from the words' frequencies or from equal probabilities."""
+    """Whether the softmax starts from the words' frequencies (a better start) or from equal
+    probabilities (as originally)."""
     ema: Share | None = None
-    """Validate and store an average of the weights that forgets at this rate, such as 0.999."""
+    """Validate and store a running average of the weights; 0.999 averages over about a thousand
+    steps."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of matrix products; `bfloat16` is used where the device multiplies it faster."""
     seed: CountOrZero = 1
+    """Of weights, order of the text, dropout and candidates."""
     word_vectors: FileName | None = None
-    """Text vectors (GloVe's or word2vec's) that a word-input model starts from."""
+    """A text file of vectors (GloVe's or word2vec's) that a word-input model starts from."""
     freeze_word_vectors: bool = False
+    """Whether a word-input model's vectors stay as they are."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,14 +164,15 @@ class LoggingConfig(Settings):
     every: Count = 100
     """Steps between lines of metrics."""
     validate_every: Count | None = None
-    """Steps between validations; None for about ten of them in all."""
+    """Steps between validations; without it about ten in all."""
     checkpoint_every: Count | None = None
-    """Steps between checkpoints; None for one at every validation, and every 1,000 steps."""
+    """Steps between checkpoints; without it one at every validation, and every 1,000 steps."""
     keep: Count = 2
     """Checkpoints stored besides the best."""
     patience: Count | None = None
-    """Stop after so many validations without a better one; None to continue."""
+    """Stop after so many validations without a better one."""
     tensorboard: bool = False
+    """Whether to write the metrics for TensorBoard too (extra `[tensorboard]`)."""
 
 
 MAY_CHANGE = ("training.epochs", "training.steps", "training.minutes", "logging")
@@ -163,12 +184,15 @@ class PretrainConfig(Settings):
     """A complete run: one TOML file."""
 
     corpus: CorpusConfig
+    """What to train on, and the words to predict."""
     training: TrainingConfig
+    """How to train."""
     model: Mapping[str, Any] = field(default_factory=dict)
     """The settings of a ModelConfig, but for the words, which the vocabulary tells."""
     logging: LoggingConfig = field(default_factory=LoggingConfig)
+    """How often to look, and what to store."""
     output: Annotated[str, "give the name of a folder"] | None = None
-    """The folder of the run: its model, its checkpoints, its metrics."""
+    """The folder of the run: its model, its checkpoints, its metrics; `-o`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

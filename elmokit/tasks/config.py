@@ -93,31 +93,36 @@ class InputConfig(Settings):
     """What the network knows of each word."""
 
     static: FileName | None = None
-    """A file of word vectors, GloVe's or word2vec's; None for none."""
+    """A file of word vectors, GloVe's or word2vec's, joined to ELMo's; `--static`."""
     static_trainable: bool = False
+    """Whether these vectors learn."""
     lowercase: bool = True
     """Look a word up in lower case where the file does not have it as it is."""
     characters: bool = False
     """Features of a word's characters that the task learns."""
     elmo: ElmoPlace = "input"
-    """Where ELMo joins: the network's input, the output of its recurrent layer, or both."""
+    """Where ELMo joins: the network's input, the output of its recurrent layer, or both; `--elmo`,
+    `--no-elmo`."""
     layers: LayerName = "mix"
-    """`mix`: all, their weights learnt. `top`, or a number: this one alone, 0 the token layer."""
+    """`mix`: all, their weights learnt. `top`, or a number: this one alone, 0 the token layer;
+    `--layers`."""
     per_direction: bool = False
-    """Whether the mix weighs both directions of a layer separately."""
+    """Whether the mix weighs both directions of a layer separately; `--per-direction`."""
     mix_penalty: Number = 0.0
-    """The paper's lambda: a large one keeps the mix near a plain average. With `per_direction`,
-    whose weights are used as they are, it pulls these to 0, and gamma makes up for it."""
+    """The paper's lambda: a large one keeps the mix near a plain average. With `per_direction` the
+    weights are used without a softmax: it pulls these to 0, and gamma makes up for it."""
     layer_norm: bool = False
     """Normalise each layer over the words of a batch before mixing. A prediction then depends a
-    little on what else is asked."""
+    little on what else is in the batch; not with `per_direction`."""
     elmo_dropout: Share = 0.5
+    """Dropout of ELMo's vectors."""
     dropout: Share = 0.0
-    """Of everything that is joined at the input."""
+    """Dropout of everything that is joined at the input."""
     variational: bool = False
-    """Whether that leaves out the same dimensions of every word of a sentence."""
+    """Whether `dropout` leaves out the same dimensions of every word of a sentence."""
     finetune_bilm: bool = False
-    """Train the biLM too. Then its layers are computed again for every batch."""
+    """Train the biLM too: its layers are then computed for every batch, and it is saved in the
+    task's folder; `--finetune-bilm`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,6 +158,7 @@ class NetworkConfig(Settings):
     """LSTM layers of a tagger, or of `highway`, where they read from the left and from the right
     in turn."""
     dropout: Share = 0.5
+    """Dropout within the network."""
     pool: Literal["mean", "max"] = "mean"
     """What `pooled` makes of all words."""
     dense: Literal["maxout", "relu"] = "maxout"
@@ -185,7 +191,7 @@ class TaskTrainingConfig(Settings):
     epochs: Count = 20
     """The most epochs."""
     patience: Count = 4
-    """Stop after so many epochs in which the score on dev was not better."""
+    """Stop after so many epochs without a better score on dev, from the first above 0 on."""
     batch_tokens: Count = 2048
     """The most words in a batch, padding counted, as if both texts of a pair were one."""
     batch_examples: Count = 64
@@ -193,6 +199,7 @@ class TaskTrainingConfig(Settings):
     optimiser: Literal["adamw", "adam"] = "adamw"
     """They differ in weight decay alone, which `adam` adds to the gradients."""
     learning_rate: Number = 0.001
+    """The rate of the network and the mix."""
     bilm_learning_rate: Number = 0.0001
     """That of a biLM that is trained too."""
     rate_factor: Number = 1.0
@@ -200,10 +207,11 @@ class TaskTrainingConfig(Settings):
     weight_decay: Number = 0.0
     """Of matrices only."""
     clip: Clip | None = 5.0
-    """The largest norm of all gradients together; None, or infinite, for any."""
+    """The largest norm of all gradients together; `inf` for any."""
     fraction: Annotated[float, Within(above=0, most=1)] = 1.0
-    """Train on this part of the examples alone, whose choice does not depend on the seed."""
+    """Train on this part of the examples alone, the same for every seed; `--fraction`."""
     seed: Annotated[int, Within(least=0, below=2**63)] = 1
+    """Of weights, order and dropout."""
 
 
 FILES = {
@@ -229,13 +237,18 @@ class TaskConfig(Settings):
     name: str
     """One of the catalogue: spam, sst, ner, pos, nli, squad, coref, srl."""
     kind: Kind
+    """What the task is about, which its name says."""
     files: TextSettings = field(default_factory=lambda: TextSettings(tokenizer=None))
     """How files of examples are read; without a tokenizer, what the biLM was trained with splits
     raw text."""
     inputs: InputConfig = field(default_factory=InputConfig)
+    """What the network knows of each word."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
+    """The task's own network."""
     training: TaskTrainingConfig = field(default_factory=TaskTrainingConfig)
+    """How to train."""
     coref: CorefConfig = field(default_factory=CorefConfig)
+    """Of coreference alone: spans and antecedents."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -108,4 +108,4 @@ def test_fifty_stalled_readers_harm_no_honest_client() -> None:
 
 
 MEMORY_MEGABYTES = 576 + 128
-"""What docs/service.md states beside the model, and the batch that is being computed."""
+"""What docs/background/service.md states beside the model, and the batch that is being computed."""

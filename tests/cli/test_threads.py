@@ -8,7 +8,7 @@ from helpers import run_python
 
 from elmokit.cli import elmo as all_commands
 from elmokit.system import WAITING, WAITING_CHOSEN
-from runs.command_line_reference import commands
+from runs.reference import commands
 
 COMPUTE_NOTHING = {"download", "info", "vocabulary"} | {
     f"static {name}"

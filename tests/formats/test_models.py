@@ -25,6 +25,11 @@ def test_a_folder_with_one_pair_of_files_is_a_model(pair, name):
     assert read_model(pair).config == small_bilm().config
 
 
+def test_the_folder_one_is_in_can_be_a_model(pair, monkeypatch):
+    monkeypatch.chdir(pair)
+    assert read_model(".").config == small_bilm().config
+
+
 def test_a_folder_without_a_model_says_what_it_lacks(tmp_path):
     with pytest.raises(InputError, match=r"holds neither config\.json nor one options\.json"):
         read_model(tmp_path)

@@ -319,7 +319,7 @@ def test_newer_version_asks_for_an_upgrade(tmp_path: Path) -> None:
     folder = written(tmp_path)
     change_config(folder, lambda values: values.update(version=2))
 
-    with pytest.raises(FormatError, match=r"is of version 2.*pip install --upgrade elmokit"):
+    with pytest.raises(FormatError, match=r"is of version 2.*install a newer elmokit"):
         read_model(folder)
 
 

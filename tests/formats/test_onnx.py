@@ -146,7 +146,7 @@ def test_the_reader_checks_what_it_is_given(tmp_path):
     (folder / "model.onnx").write_bytes(b"damaged")
     message = error_of(OnnxEmbedder, folder, kind=FormatError)
     assert "model.onnx" in message
-    assert 'pip install --upgrade "elmokit[onnx]"' in message
+    assert "pip install --upgrade onnxruntime" in message
     (folder / "elmokit.json").write_text(json.dumps({"format": "elmokit-onnx", "version": 2}))
     assert "elmokit.json" in error_of(OnnxEmbedder, folder, kind=FormatError)
     assert "elmokit.json" in error_of(OnnxEmbedder, tmp_path / "none", kind=MissingFileError)

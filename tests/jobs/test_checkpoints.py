@@ -272,7 +272,7 @@ def test_checkpoint_of_a_later_elmokit_is_not_passed_over(
         later.setattr(module, "VERSION", 2)
         saved(tmp_path, (2,))
 
-    with pytest.raises(FormatError, match="upgrade it: pip install"):
+    with pytest.raises(FormatError, match="install a newer elmokit"):
         Checkpoints(tmp_path).newest()
 
 

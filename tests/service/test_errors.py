@@ -40,7 +40,7 @@ def test_an_error_has_a_code_and_what_it_names(post, path, body, status, code, v
 
 
 def test_every_code_of_an_error_is_documented_and_none_that_there_is_not():
-    page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d{3}) \| ((?:`\w+`(?:, )?)+)", page, re.MULTILINE)
     listed = {code: int(status) for status, row in rows for code in re.findall(r"\w+", row)}
     assert listed == STATUS_OF
