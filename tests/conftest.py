@@ -41,6 +41,7 @@ LONG_FILES = (
     *("test_side_effects.py", "tasks/test_training.py", "bulk/test_pipeline.py"),
 )
 
+
 class Quickly:
     """What spares time in every test, and in examples in documents, which no fixture here reaches.
 

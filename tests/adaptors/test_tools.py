@@ -478,4 +478,4 @@ def test_missing_and_old_libraries_are_one_line_that_names_the_install(
     wanted = f"0.1.dev2, not {needed_versions(extra)[distribution]}"
     why = "no such name" if found == "another API" else wanted
     problem = f"{name} is of another version than needed ({why})"
-    assert message == f'{problem}; run: pip install --upgrade "elmokit[{extra}]"'
+    assert message == f'{problem}; run: pip install "elmokit[{extra}]"'
