@@ -4,9 +4,11 @@ import functools
 import gc
 import itertools
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -66,7 +68,12 @@ def stay_in_memory(descriptor: int) -> None:
     """In place of `os.fsync`: nobody pulls the plug, and what is killed has written to memory."""
 
 
+MEMORY = Path("/dev/shm")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # disks take long to delete
     config.option.loadscopereorder = False  # xdist would hand out files of a single test last
     config.pluginmanager.register(Quickly())
     os.fsync = stay_in_memory
