@@ -45,7 +45,8 @@ BLOCK = re.compile(
 )
 PICTURE = re.compile(r'!\[[^\]]*\]\((?P<path>[\w./-]+\.png)(?: "(?P<source>[^"]+)")?\)')
 """A picture after a block: a file that the block wrote, named as its title, or what pyplot drew."""
-SHOWN_PICTURE = re.compile(r"(!\[[^\]]*\]\()([\w./-]+\.svg)(\))")
+SHOWN_PICTURE = re.compile(r"(!\[[^\]]*\]\()([\w./-]+\.(?:png|svg))(\))")
+KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 LOADING = "loading the model …\n"  # is said after a second, on some machines
 HEAD, TAIL = 14, 8  # lines of an output that are shown
 NUMBER = re.compile(r"\s*-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?")
@@ -157,9 +158,9 @@ def cell(kind: str, source: str, **more: Any) -> dict[str, Any]:
 
 
 def text_cells(text: str, page: Path) -> Iterator[dict[str, Any]]:
-    """A cell of text, if there is any; a drawing in it is attached to the cell."""
+    """A cell of text, if there is any; a picture in it is attached to the cell."""
     attached = {
-        Path(name).name: {"image/svg+xml": encoded(page.parent / name)}
+        Path(name).name: {KINDS[Path(name).suffix]: encoded(page.parent / name)}
         for _, name, _ in SHOWN_PICTURE.findall(text)
     }
     text = SHOWN_PICTURE.sub(lambda one: f"{one[1]}attachment:{Path(one[2]).name}{one[3]}", text)

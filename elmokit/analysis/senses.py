@@ -221,7 +221,6 @@ COLOURS = (
 )  # fmt: skip
 """To be told apart by the colour-blind, too; further senses begin again."""
 TYPICAL_SHOWN = 4
-FEW = 100  # points, which may be large
 
 
 def label_of(sense: Sense) -> str:
@@ -245,7 +244,7 @@ def draw_map(found: Senses, path: str | Path, data: str = "") -> None:
         axes.scatter(
             [point.x for point in points],
             [point.y for point in points],
-            s=14 if len(found.points) > FEW else 50,
+            s=14 if len(found.points) > 100 else 50,
             color=COLOURS[(sense.number - 1) % len(COLOURS)],
             label=plain_text(label_of(sense)),
             alpha=0.7,
