@@ -245,7 +245,7 @@ def test_the_readmes_name_each_extra_and_the_line_for_torch_on_a_cpu():
         assert "\npip install torch --index-url https://download.pytorch.org/whl/cpu\n" in text
 
 
-INSTALLS = re.compile(r"pip install\s+([^`\n]*)")
+INSTALLS = re.compile(r"pip install\s+([^`#\n]*)")
 NAMED = re.compile(r"""(?<![\w/-])(?:elmokit|\.)(?:\[[^]]*\]|-[\d.]+-py3\S*|(?=[\s"']|$))""")
 
 
