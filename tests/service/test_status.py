@@ -125,10 +125,10 @@ def test_what_clients_send_is_not_written_down(converse, lines):
 
 
 def test_a_failure_is_told_by_its_number_alone(converse, lines, monkeypatch):
-    def fail(*arguments):
+    def fail(*arguments, **named):
         raise RuntimeError(f"/a/path and {SECRET}")
 
-    monkeypatch.setattr(state.Service, "read", fail)
+    monkeypatch.setattr(state.Service, "read_all", fail)
     response = converse(lambda client: client.post("/embed", json={"texts": [SECRET]}))
     assert response.status_code == 500
     number = response.headers["x-request-id"]
