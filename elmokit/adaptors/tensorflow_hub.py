@@ -230,7 +230,7 @@ def chosen_locations(chosen: str) -> tuple[str, ...]:
     chosen = chosen.strip()
     if not chosen:
         return (ENGLISH_SMALL,)
-    if Path(chosen).exists():
+    if os.path.exists(chosen):
         return (chosen,)
     names: list[Location] = [*shlex.split(chosen, posix=os.name != "nt")]
     return locations_of(names[0] if len(names) == 1 else names)

@@ -5,6 +5,7 @@ Its weights are those of AllenNLP's modules, under names that begin otherwise.
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -93,7 +94,7 @@ def read_settings(folder: Path) -> tuple[Options, Path]:
     last = name.rpartition("/")[2]
     inside = not re.match("/|[A-Za-z]:", name) and ".." not in name.split("/")
     for path in [folder / name] * inside + [folder / last]:
-        if path.is_file():
+        if os.path.isfile(path):  # of names that no file can have too
             return read_object(path), path
     if last in DEFAULT_NAMES:
         return DEFAULT, folder / last

@@ -170,7 +170,7 @@ def find_download(name: str, progress: Progress | None, softmax: bool) -> FoundM
 
 def check_known(model: Location) -> None:
     """Raise for what is neither there nor the name of a model, telling the names there are."""
-    checkpoint = is_checkpoint(model) and prefix_of(model).parent.is_dir()
+    checkpoint = is_checkpoint(model) and os.path.isdir(prefix_of(model).parent)
     if "://" in str(model) or os.path.exists(model) or checkpoint:
         return
     raise MissingFileError(
@@ -188,7 +188,7 @@ def model_folder(folder: Path) -> Path:
 
 def is_published(model: Location) -> bool:
     """Whether this is the name of a published model, and of nothing here."""
-    return str(model).lower() in published_names() and not Path(model).exists()
+    return str(model).lower() in published_names() and not os.path.exists(model)
 
 
 def files_of(folder: Path) -> ModelFiles:

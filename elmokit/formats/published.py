@@ -7,6 +7,7 @@ Hub are `hf://user/name`.
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -187,7 +188,7 @@ def softmax_fetched(name: str) -> tuple[Path, Path] | None:
 def check_fetched(location: str, what: str, remedy: str) -> None:
     """Raise where a name or URL, in a file that may be anybody's, was not fetched before."""
     name, files = location.lower(), ("options.json", "weights.hdf5")
-    if "://" not in name and (name not in published_names() or Path(location).exists()):
+    if "://" not in name and (name not in published_names() or os.path.exists(location)):
         return
     here = cache_path(EFML_URLS.get(name, location)).exists()
     if location.startswith(HF_PREFIX):

@@ -6,6 +6,7 @@ are plain numbers. Every block and every tensor that is read is compared with it
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -150,11 +151,11 @@ def is_checkpoint(path: str | Path) -> bool:
     prefix = prefix_of(path)
     if prefix != Path(path):
         return True
-    return Path(f"{prefix}.index").is_file() or _is_old(prefix)
+    return os.path.isfile(f"{prefix}.index") or _is_old(prefix)
 
 
 def _is_old(prefix: Path) -> bool:
-    if not prefix.is_file() or prefix.stat().st_size < FOOTER:
+    if not os.path.isfile(prefix) or prefix.stat().st_size < FOOTER:
         return False
     with disk_errors(prefix, "read"), open(prefix, "rb") as file:
         file.seek(-len(MAGIC), 2)

@@ -29,27 +29,19 @@ LONGEST_MARK, LOOKED_AT = 14, 4096
 """Bytes. HDF5 reads names from where their heap begins, h5py's driver having no buffer."""
 
 
-@contextmanager
-def open_hdf5(path: str | Path) -> Iterator[h5py.File]:
+def open_hdf5(path: str | Path) -> h5py.File:
     """Open a file for reading."""
     with hdf5_damage(path):
-        file = opened(path)
-    with file:
-        yield file
-
-
-def opened(path: str | Path) -> h5py.File:
-    """A file for reading, which the caller closes."""
-    try:
-        disk = CheckedFile(path)
-    except OSError as error:  # the system's words, before h5py's
-        raise unreadable(FormatError, path, error) from error
-    check_not_pointer(Path(path))
-    if not h5py.is_hdf5(path):
-        raise FormatError(f"{path}: is not an HDF5 file")
-    if not START.match(disk.read(16)):
-        raise ValueError("it has a user block, or addresses that are not of 8 bytes")
-    return h5py.File(path, "r", driver="fileobj", fileobj=disk)
+        try:
+            disk = CheckedFile(path)
+        except OSError as error:  # the system's words, before h5py's
+            raise unreadable(FormatError, path, error) from error
+        check_not_pointer(Path(path))
+        if not h5py.is_hdf5(path):
+            raise FormatError(f"{path}: is not an HDF5 file")
+        if not START.match(disk.read(16)):
+            raise ValueError("it has a user block, or addresses that are not of 8 bytes")
+        return h5py.File(path, "r", driver="fileobj", fileobj=disk)
 
 
 class CheckedFile(io.FileIO):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmokit.bundled import version_of
-from elmokit.config import make_table, naming
+from elmokit.config import Settings, make_table, naming
 from elmokit.errors import ElmoWarning, FormatError, InputError
 from elmokit.formats.native import SavedModel, check_finite, misfit, write_model
 from elmokit.formats.published import check_fetched
@@ -159,7 +159,7 @@ def _reference(folder: TaskFolder, about: Mapping[str, Any]) -> BilmReference:
     for place in filter(None, (reference.model, reference.weights, reference.vocabulary)):
         check_fetched(place, f"{folder.folder}: its biLM", "name it to fetch it (--model)")
     place = reference.model or ""
-    if os.path.isabs(place) and not Path(place).exists():
+    if os.path.isabs(place) and not os.path.exists(place):
         raise InputError(
             f"{folder.folder}: the biLM that it was trained with is no longer in {place}; say "
             "where it is now (--model)"
@@ -168,7 +168,7 @@ def _reference(folder: TaskFolder, about: Mapping[str, Any]) -> BilmReference:
 
 
 @dataclass(frozen=True)
-class BilmReference:
+class BilmReference(Settings):
     """What `Embedder.load` takes."""
 
     model: str | None = None
@@ -193,7 +193,7 @@ class BilmReference:
         """The same, found from any folder; names and URLs stay as they are."""
         given = (self.model, self.weights, self.vocabulary)
         return BilmReference(
-            *(os.path.abspath(each) if each and Path(each).exists() else each for each in given)
+            *(os.path.abspath(each) if each and os.path.exists(each) else each for each in given)
         )
 
 

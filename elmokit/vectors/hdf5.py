@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from elmokit.errors import ElmoWarning, InputError
 from elmokit.io.files import write_atomically
-from elmokit.io.hdf5 import check_size, find_item, hdf5_damage, opened
+from elmokit.io.hdf5 import check_size, find_item, open_hdf5
 from elmokit.system import StopRequest, stop_requests
 from elmokit.text.characters import word_bytes
 from elmokit.vectors.items import (
@@ -236,7 +236,7 @@ class Hdf5Vectors(VectorFile):
     def __init__(self, path: PathLike) -> None:
         super().__init__(path)
         with damage_of(path):
-            self._file = OwnHandle(self._open)
+            self._file = OwnHandle(lambda: open_hdf5(self.path))
             file = self._file.get()
             self.description = _get_json(file, DESCRIPTION)
             self._count, self._names = _items_of(file)
@@ -260,10 +260,6 @@ class Hdf5Vectors(VectorFile):
         line = _get_json(dataset, LINE)
         sentence = line["sentence"] if "sentence" in line else self._sentence(number)
         return SentenceVectors(sentence, _vectors(dataset, number), line.get("id"))
-
-    def _open(self) -> h5py.File:
-        with hdf5_damage(self.path):
-            return opened(self.path)
 
     def _close(self) -> None:
         self._file.close()

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from chaos.bounds import FULL, bounded
+from formats.test_efml import write_efml
 from helpers import error_of, write
 from random_models import random_options, random_weights
 from safetensors.numpy import save as save_arrays
@@ -28,7 +29,7 @@ from small_models import write_small_model
 from tasks.small_tasks import ONE_EPOCH, train, write_bilm
 
 from elmokit.errors import LONGEST_MESSAGE, ElmoWarning
-from elmokit.formats import allennlp, efml, native
+from elmokit.formats import allennlp, efml, find, native
 from elmokit.formats.convert import convert_model
 from elmokit.io.hdf5 import CheckedFile
 from elmokit.pretraining.config import read_run
@@ -62,6 +63,7 @@ def changed(path: Path, names: list[str], value: object) -> None:
 
 def write_pair(folder: Path, **options: Any) -> tuple[Path, Path]:
     settings = random_options(**options)
+    folder.mkdir(exist_ok=True)
     weights = folder / "weights.hdf5"
     with h5py.File(weights, "w") as file:
         for name, values in random_weights(settings).items():
@@ -356,6 +358,33 @@ def test_a_card_that_is_a_link_is_not_copied(tmp_path: Path) -> None:
     assert "secret" not in (tmp_path / "copy" / native.CARD).read_text()
 
 
+ODD_NAMES = ["", ".", "/", "x" * 5000, "/" + "x/" * 3000, "\ud800", "a\0b", "~", "http://[::1"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_any_name_of_a_model_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    options, _ = write_pair(tmp_path / "pair")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    short_error(find.read_model, name)
+    short_error(find.read_model, options, name)
+
+
+def test_the_current_folder_is_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_small_model(tmp_path / "m"))
+    assert find.find_model(".").folder == Path(".")
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, 5, ["x"]])
+def test_the_settings_of_elmo_for_many_languages_may_have_any_name(
+    tmp_path: Path, name: Any
+) -> None:
+    changed(write_efml(tmp_path) / "config.json", ["config_path"], name)
+    short_error(efml.read_model, tmp_path)
+
+
 # Tasks and runs
 
 
@@ -426,6 +455,14 @@ def test_a_task_fetches_no_model_unasked(task: Path, name: str, place: str) -> N
     message = short_error(TrainedTask.load, task)
     assert f"its biLM is {place}, which was not fetched here before; name it" in message
     assert "(--model)" in message
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("part", ["model", "weights", "vocabulary"])
+@pytest.mark.parametrize("place", [*ODD_NAMES[1:], 5, ["x"], "hf://", "/dev/zero"])
+def test_a_task_whose_model_has_any_name_is_an_error(task: Path, part: str, place: Any) -> None:
+    changed(task / "config.json", ["bilm", "reference", part], place)
+    short_error(TrainedTask.load, task)
 
 
 @pytest.mark.usefixtures("no_network")
