@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-from h5py import h5z
+from h5py import h5i, h5z
 
 from elmokit.errors import ElmoError, FormatError, unreadable
 from elmokit.io.archives import ALWAYS_ALLOWED, MOST_FOLD
@@ -45,15 +45,15 @@ def open_hdf5(path: str | Path) -> h5py.File:
 
 
 class CheckedFile(io.FileIO):
-    """What HDF5 reads; raises where the unused places among a group's names form a ring.
+    """What HDF5 reads; raises where a B-tree, or the unused places among names, form a ring.
 
-    HDF5 would follow it for ever, as soon as it has read where these names begin.
+    HDF5 would follow it for ever, or until its stack overflows, as soon as it has read its start.
     """
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
         self._size = self._left = os.fstat(self.fileno()).st_size
-        self._known = set[int]()
+        self._known, self._below = set[int](), set[int]()  # what was looked at; nodes of B-trees
 
     def __del__(self) -> None:
         self.close()  # HDF5 does not
@@ -71,11 +71,27 @@ class CheckedFile(io.FileIO):
             for place in {edge + mark.start() for mark in MARKS.finditer(block)} - self._known:
                 self._check_names(place)
                 self._known.add(place)
+        if block[start - edge :].startswith(b"TREE") and start not in self._known:
+            self._check_tree(bytes(view))
+            self._known.add(start)
         return len(view)
 
     def _at(self, place: int, size: int) -> bytes:
         self.seek(place)
         return self.read(size)
+
+    def _check_tree(self, node: bytes) -> None:
+        kind, level, used = struct.unpack_from("<BBH", node.ljust(8, b"\0"), 4)
+        key, rest = divmod(len(node) - 536, 65) if kind else (8, 0)  # of chunks, 64 in each node
+        if not level:
+            return
+        wanted = b"TREE" + bytes([kind, level - 1])
+        for place in range(24 + key, min(24 + key + used * (key + 8), len(node) - 7), key + 8):
+            (child,) = struct.unpack_from("<Q", node, place)
+            found = self._at(child, 6) if child < self._size else b""
+            if rest or child in self._below or found != wanted:
+                raise ValueError("its B-trees are not trees")
+            self._below.add(child)
 
     def _check_names(self, heap: int) -> None:
         head = self._at(heap, 32).ljust(32, b"\0")
@@ -113,6 +129,7 @@ def check_size(dataset: h5py.Dataset, stored: int, taken: int = 0) -> int:
     how, taken = dataset.id.get_create_plist(), taken + dataset.nbytes
     known = {how.get_filter(number)[0] for number in range(how.get_nfilters())} <= FILTERS
     largest = max(taken, math.prod(dataset.chunks or ()) * dataset.dtype.itemsize)
+    stored = min(stored, h5i.get_file_id(dataset.id).get_filesize())  # what it says, and has
     if not known or largest > max(ALWAYS_ALLOWED, MOST_FOLD * stored):
         raise FormatError(
             f"{dataset.file.filename}: {dataset.name} would grow more than {MOST_FOLD} times, "

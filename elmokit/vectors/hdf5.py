@@ -48,6 +48,7 @@ FORMAT_VERSION = ("v108", "v108")
 """HDF5 of 2008, which every h5py reads; older groups would have all their names in memory."""
 WORDS_PER_CHUNK = 1024
 GZIP_LEVEL = 4
+DEEPEST = 100  # folders of a sentence that is a name
 LONGEST_INDEX = (1 << 31) - 1  # bytes of a text that NumPy and old readers have room for
 
 
@@ -218,7 +219,8 @@ class SentenceKeys:
         place = f"{self.path}: line {line}, {sentence[:40]!r},"
         names = sentence.split("/")
         encodable = word_bytes(sentence).decode() == sentence
-        if not {"", "."}.isdisjoint(names) or "\0" in sentence or not encodable:
+        odd = not {"", "."}.isdisjoint(names) or len(names) > DEEPEST
+        if odd or "\0" in sentence or not encodable:
             raise InputError(f"{place} cannot be a key of an HDF5 file; use line numbers as keys")
         *folders, _ = accumulate(names, "{}/{}".format)
         earlier = next((self._lines[name] for name in folders if name in self._lines), None)
@@ -352,6 +354,8 @@ def _dataset_names(file: h5py.File) -> list[str]:
     names.clear()
 
     def collect(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if name.count("/") > DEEPEST:  # HDF5 takes the more time for each the deeper it is
+            raise ValueError(f"its folders are more than {DEEPEST} deep")
         if isinstance(item, h5py.Dataset) and name != SENTENCE_TO_INDEX:
             names.append(name)
 

@@ -37,6 +37,7 @@ from elmokit.static.files import read_word_vectors
 from elmokit.tasks.trained import BilmReference, TrainedTask
 from elmokit.text.tokenizer import load_tokenizer
 from elmokit.vectors.files import open_vectors
+from elmokit.vectors.hdf5 import SentenceKeys
 
 HUGE = [10**6, 10**9, 10**12, 10**23]
 
@@ -194,6 +195,54 @@ def test_names_whose_unused_places_form_a_ring_are_not_followed(
     assert "form a ring" in short_error(lambda: list(open_vectors(vectors)))
 
 
+def with_tree_ring(path: Path, kind: int, level: int) -> None:
+    """Let a B-tree of names (0) or of chunks (1) lead to itself; its own level says that it may."""
+    contents = bytearray(path.read_bytes())
+    places = [found.start() for found in re.finditer(b"TREE", contents)]
+    tree = next(place for place in places if contents[place + 4] == kind)
+    contents[tree + 5] = level
+    first = tree + 24 + (40 if kind else 8)
+    struct.pack_into("<Q", contents, first, tree)
+    path.write_bytes(contents)
+
+
+@pytest.mark.parametrize("level", [1, 200])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_b_trees_that_are_none_are_not_followed(tmp_path: Path, kind: int, level: int) -> None:
+    """libhdf5 follows them until its stack overflows, which ends the process."""
+    vectors = tmp_path / "v.h5"
+    with h5py.File(vectors, "w") as file:
+        file.create_dataset("a", (3, 80, 6), "f4", chunks=(1, 1, 6))[()] = 1
+    with_tree_ring(vectors, kind, level)
+    assert "B-trees are not trees" in short_error(lambda: list(open_vectors(vectors)))
+
+
+@pytest.mark.parametrize("libver", ["earliest", "v108", "latest"])
+def test_b_trees_of_any_height_are_read(tmp_path: Path, libver: str) -> None:
+    with h5py.File(tmp_path / "v.h5", "w", libver=(libver, "latest")) as file:
+        for number in range(600):
+            file[str(number)] = np.full((1, 1, 1), number, "f4")
+        chunked = file.create_dataset("600", (3, 80, 6), "f4", chunks=(1, 1, 6))
+        chunked[()] = 7
+    with open_vectors(tmp_path / "v.h5") as found:
+        assert [float(item.vectors[0, 0, 0]) for item in found] == [*range(600), 7]
+        assert (found[600].vectors == 7).all()
+
+
+def test_folders_in_folders_have_an_end(tmp_path: Path) -> None:
+    """20,000 of them, in 2.6 MB, took more than a hundred seconds."""
+    path = tmp_path / "v.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        group = file
+        for _ in range(2000):
+            group = group.create_group("a")
+        group["x"] = np.ones((3, 4, 6), "f4")
+    assert "deep" in short_error(open_vectors, path)
+    keys = SentenceKeys(path)
+    assert "cannot be a key" in error_of(keys.add, "/".join("a" * 101))
+    keys.add("/".join("a" * 100))
+
+
 def test_names_are_looked_at_however_they_are_read(tmp_path: Path) -> None:
     """HDF5 reads what lies before a group's names too, and may have read a part of them so."""
     _, weights = write_pair(tmp_path)
@@ -284,6 +333,19 @@ def test_a_chunk_is_no_larger_than_what_is_stored(tmp_path: Path, how: dict[str,
             file["0"][0, 0, 0] = 1
     assert (tmp_path / "v.h5").stat().st_size < 2**20
     assert "would grow" in short_error(lambda: open_vectors(tmp_path / "v.h5")[0])
+
+
+def test_a_chunk_that_says_it_has_more_bytes_than_the_file_is_not_believed(tmp_path: Path) -> None:
+    """Of 24 GB, 4 were said to be stored, so all were asked of the system."""
+    path = tmp_path / "v.h5"
+    with h5py.File(path, "w") as file:
+        shape, chunks = (3, 2_000_000, 1000), (1, 100, 1000)
+        file.create_dataset("0", shape, "f4", chunks=chunks, compression="gzip")[0, 0, 0] = 1
+    contents = bytearray(path.read_bytes())
+    trees = [found.start() for found in re.finditer(b"TREE\1", contents)]
+    struct.pack_into("<I", contents, trees[0] + 24, 2**32 - 1)
+    path.write_bytes(contents)
+    assert "would grow" in short_error(lambda: open_vectors(path)[0])
 
 
 def test_a_bomb_among_arrays_is_not_unpacked(tmp_path: Path) -> None:
