@@ -16,7 +16,7 @@ from closeness import assert_close
 from helpers import ROOT, loaded_by, run_python, write
 from small_models import small_bilm
 
-from elmokit import Embedder
+from elmokit import Embedder, __version__
 from elmokit.cli import COMMANDS
 from elmokit.cli import elmo as elmo_command
 from elmokit.cli.options import ModelCommand
@@ -58,7 +58,7 @@ def test_every_command_explains_itself_as_the_list_of_all_does(prints, command):
 
 
 def test_the_version_is_printed(elmo):
-    assert elmo("--version")[:2] == (0, "elmo, version 0.1.0\n")
+    assert elmo("--version")[:2] == (0, f"elmo, version {__version__}\n")
 
 
 def test_compare_prints_a_row_per_layer_and_the_static_one_is_1(prints, model):

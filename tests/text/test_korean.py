@@ -158,12 +158,13 @@ def test_sentences_of_a_long_line_are_those_of_a_short_one():
 @pytest.mark.parametrize("unit", ["가나다라", "갔다 ", '"가자. ', "ㅋ", "1.", "漢", "("])
 def test_time_is_linear_in_the_text(unit: str):
     def seconds(length: int) -> float:
-        text = unit * (length // len(unit))
-        begin = time.process_time()
-        assert KIWI.words(text)[-1].end >= len(text) - 1
-        return time.process_time() - begin
+        text, taken = unit * (length // len(unit)), []
+        for _ in range(2):  # the first also warms up
+            begin = time.process_time()
+            assert KIWI.words(text)[-1].end >= len(text) - 1
+            taken.append(time.process_time() - begin)
+        return min(taken)
 
-    seconds(1000)
     assert seconds(32_000) < 24 * max(0.03, seconds(LONGEST_PART))  # quadratic would be 64
 
 
