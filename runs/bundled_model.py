@@ -6,10 +6,10 @@
 
 The second argument is the folder of a run of `elmo pretrain` or `elmo finetune`, or of a model.
 What is measured is what is shipped: the weights in half precision. Every table of the cards is what
-one command printed. They are kept in the run's folder, by the checksum of the weights or of the
-recipe; a table that is there already is not made again, so that work cut short continues. With
-`--tables` only these are made, and nothing is shipped. The prose around them is in runs/data, for
-each model a file in English and one in Korean.
+one command printed. They are kept in the run's folder, by the command and the checksum of the
+weights or of the recipe; a table that is there already is not made again, so that work cut short
+continues. With `--tables` only these are made, and nothing is shipped. The prose around them is in
+runs/data, for each model a file in English and one in Korean.
 
 Shipped weights that no version has had before are the next version, or `--version`, and are added
 to elmokit/bundled/versions.json.
@@ -18,12 +18,14 @@ to elmokit/bundled/versions.json.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.machine import command_line, one_line_errors
@@ -122,7 +124,8 @@ def measure(
         if only is not None and table not in only:
             continue
         checksum = weights if str(model) in command else sha256_of(recipe(name))
-        kept = folder / "results" / f"{table}-{checksum[:8]}.md"
+        made_by = sha256(json.dumps([checksum, *command]).encode()).hexdigest()
+        kept = folder / "results" / f"{table}-{made_by[:8]}.md"
         if not kept.exists():
             print(f"$ python -m {shlex.join(command)}", flush=True)
             started = time.monotonic()

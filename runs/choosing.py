@@ -11,8 +11,9 @@ layers, of ELMo's as of the transformer's, and reads nothing else: no characters
 
 `tasks` trains the small presets and prints a table of scores. Of the training files a part is
 taken, the same for all, of dev a third of that; tests are complete. A run that is done is not done
-again; it is kept in checkpoints/choosing. `speed` embeds sentences of CoNLL-2003's test file, one
-kind of features in a process of its own after the other, and prints words per second and memory.
+again; it is kept in checkpoints/choosing, by the weights of its features. `speed` embeds sentences
+of CoNLL-2003's test file, one kind of features in a process of its own after the other, and prints
+words per second and memory.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from elmokit.cli.progress import Display
 from elmokit.errors import InputError
 from elmokit.inference.embedder import Embedder, Vectors
 from elmokit.inference.layers import LayerChoice
-from elmokit.io.files import write_atomically
+from elmokit.io.files import sha256_of, write_atomically
 from elmokit.io.text_files import read_text
 from elmokit.static.vectors import StaticVectors
 from elmokit.system import keep_large_blocks
@@ -84,9 +85,9 @@ Sentences = Sequence[Sequence[str]]
 class Features(Embedder):
     """Vectors of words that something else makes, for whoever expects an Embedder's."""
 
-    def __init__(self, name: str, layers: int, size: int) -> None:
+    def __init__(self, name: str, layers: int, size: int, weights: str) -> None:
         # Not that of an Embedder: there is no biLM.
-        self.name = name
+        self.name, self.weights = name, weights  # these by their checksum
         self.shape = SimpleNamespace(layer_count=layers, vector_size=size)
         self.tokenizer = load_tokenizer("default")
         self.unusual = SimpleNamespace(note_all=lambda sentences: None)  # type: ignore[assignment]
@@ -99,8 +100,8 @@ class Features(Embedder):
         return self.shape
 
     def fingerprint(self) -> str:
-        """A checksum of the name."""
-        return hashlib.sha256(self.name.encode()).hexdigest()
+        """A checksum of the name and the weights."""
+        return hashlib.sha256(f"{self.name} {self.weights}".encode()).hexdigest()
 
     def embed_as(
         self, sentences: Sentences, choice: LayerChoice, *_: Any, **__: Any
@@ -120,7 +121,8 @@ class StaticFeatures(Features):
 
     def __init__(self) -> None:
         self.static = StaticVectors.load(ENGLISH_SMALL_WORD2VEC)
-        super().__init__(STATIC, 1, self.static.vector_size)
+        weights = sha256_of(BUNDLED / ENGLISH_SMALL_WORD2VEC / "vectors.safetensors")
+        super().__init__(STATIC, 1, self.static.vector_size, weights)
 
     def layers_of(self, sentences: Sentences, top: bool = False) -> list[Vectors]:
         """The vectors of the words, zeros where they are unknown."""
@@ -148,7 +150,9 @@ class TransformerFeatures(Features):
         self.pieces = transformers.AutoTokenizer.from_pretrained(folder)
         self.model = transformers.AutoModel.from_pretrained(folder).eval()
         config = self.model.config
-        super().__init__(TRANSFORMER, config.num_hidden_layers + 1, config.hidden_size)
+        [weights] = folder.glob("*.safetensors")
+        layers = config.num_hidden_layers + 1
+        super().__init__(TRANSFORMER, layers, config.hidden_size, sha256_of(weights))
 
     def layers_of(self, sentences: Sentences, top: bool = False) -> list[Vectors]:
         """The layers, in batches of like length."""
@@ -221,7 +225,7 @@ def part_of(file: str, most: int | None, folder: Path) -> Path:
     trees = "trees" in file
     text = read_text(path)
     examples = text.strip().split("\n") if trees else re.split(r"\n[ \t]*\n", text.strip())
-    if not trees:  # CoNLL-2003's documents begin with a line that is no sentence
+    if not trees:  # CoNLL-2003's documents begin with a line that is not a sentence
         examples = [example for example in examples if not example.startswith("-DOCSTART-")]
     kept = sorted(random.Random(file).sample(range(len(examples)), min(most, len(examples))))
     part = folder / f"{path.name.removesuffix('.gz')}.gz"
@@ -233,7 +237,7 @@ def part_of(file: str, most: int | None, folder: Path) -> Path:
 def train(row: str, embedder: Embedder, name: str, most: int | None, seed: int) -> float:
     """The score on the test file, in hundredths, of a network that reads these features alone."""
     place = FOLDER / ("all" if most is None else str(most))
-    folder = place / f"{row}-{name}-{seed}"
+    folder = place / f"{row}-{name}-{embedder.fingerprint()[:8]}-{seed}"
     if not (folder / RESULTS).is_file():
         data = ROWS[row]
         assert data.dev is not None  # all of these have one

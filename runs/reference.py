@@ -64,7 +64,7 @@ def commands_page() -> str:
 
 
 def commands(title: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """A command and those inside it, each with its whole name."""
+    """A command and those inside it, each with its full name."""
     yield title, command
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -86,7 +86,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{picture}[{text}]({posixpath.relpath(found, posixpath.dirname(here))}{anchor})"
 
     fences = re.split(r"(^ *```.*?^ *```$)", markdown, flags=re.MULTILINE | re.DOTALL)
-    return "".join(part if part.startswith("```") else LINK.sub(turned, part) for part in fences)
+    return "".join(
+        part if part.lstrip().startswith("```") else LINK.sub(turned, part) for part in fences
+    )
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:

@@ -38,6 +38,15 @@ OF_THE_SERVICE = re.compile(r"<!-- service -->.*?<!-- /service -->", re.DOTALL)
 POLICY = "default-src 'none'; connect-src 'self'; img-src 'self'; style-src 'self'; "
 POLICY += "script-src 'self' 'wasm-unsafe-eval'; base-uri 'none'; form-action 'none'"
 
+OF_WORDS = r"[\p{L}\p{N}_]"
+IN_JAVASCRIPT = {
+    r"\b": f"(?:(?<={OF_WORDS})(?!{OF_WORDS})|(?<!{OF_WORDS})(?={OF_WORDS}))",
+    r"\w": OF_WORDS,
+    r"\d": r"\p{Nd}",
+    r"\D": r"\P{Nd}",
+}
+"""What stands for a part of a regular expression of Python."""
+
 
 def write_page(folder: Path, model: str, *, int8: bool = False, force: bool = False) -> None:
     """Write the page of a model into a folder."""
@@ -54,7 +63,8 @@ def write_page(folder: Path, model: str, *, int8: bool = False, force: bool = Fa
         known = {"model": facts, "max_characters": graph["max_characters"]}
         known |= word_rules(facts["tokenizer"])
         write_object(known, temporary / "model" / "facts.json", indent=None)
-        (temporary / "index.html").write_text(index.replace("<title>", f"{policy}\n<title>"))
+        index = index.replace("<title>", f"{policy}\n<title>")
+        (temporary / "index.html").write_text(index, encoding="utf-8")
         (temporary / "page").mkdir()
         own = {path.name: path.read_bytes() for path in OWN.iterdir()}
         for name, contents in (page | own).items():
@@ -77,11 +87,15 @@ def word_rules(tokenizer: str) -> dict[str, Any]:
 def in_javascript(pattern: str, replacement: str) -> tuple[str, str, str]:
     r"""A regular expression, its flags and what it is replaced by.
 
-    >>> in_javascript(r"(?i) (a*+)\w", r"\1 \g<0>")
-    (' (a*)[\\p{L}\\p{N}_]', 'giu', '$1 $&')
+    In JavaScript `\w`, `\d` and `\b` know ASCII alone, so they are written out.
+
+    >>> in_javascript(r"(?i) (a*+)\w\D", r"\1 \g<0>")
+    (' (a*)[\\p{L}\\p{N}_]\\P{Nd}', 'giu', '$1 $&')
     """
     flags = "giu" if pattern.startswith("(?i)") else "gu"
-    source = pattern.removeprefix("(?i)").replace("*+", "*").replace(r"\w", r"[\p{L}\p{N}_]")
+    source = pattern.removeprefix("(?i)").replace("*+", "*")
+    for known, written in IN_JAVASCRIPT.items():
+        source = source.replace(known, written)
     return source, flags, re.sub(r"\\(\d)", r"$\1", replacement).replace(r"\g<0>", "$&")
 
 

@@ -148,8 +148,8 @@ def notebook(page: Path) -> str:
         end = block.end()
     cells += text_cells(text[end:], page)
     cells = [{"id": f"cell-{number}"} | one for number, one in enumerate(cells)]
-    whole = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+    complete = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(complete, ensure_ascii=False, indent=1) + "\n"
 
 
 def cell(kind: str, source: str, **more: Any) -> dict[str, Any]:

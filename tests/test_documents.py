@@ -69,7 +69,7 @@ def flags_of(command: click.Command) -> set[str]:
 
 
 def command_lines(page: Path, known: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
-    """Each flag of the commands in a page's blocks, with the whole name of the command."""
+    """Each flag of the commands in a page's blocks, with the full name of the command."""
     blocks = re.findall(r"^```(?:sh|text)?\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     plain = [re.sub(r"\"[^\"]*\"|(?:^| )#.*", "", line) for line in lines]
@@ -169,10 +169,11 @@ def test_links_of_the_repository_become_links_of_the_site():
     text = (
         "[a](install.md#extras) [b](../../benchmarks/README.md) [c](../../LICENSE) [d](https://e.f)"
     )
-    turned = site_hooks.on_page_markdown(f"{text}\n```\n{text}\n```\n", page)
+    fences = ["```", text, "```", "- a step:", "", "  ```sh", f"  {text}", "  ```"]
+    turned = site_hooks.on_page_markdown("\n".join([text, *fences]), page)
     assert turned.splitlines() == [
         "[a](install.md#extras) [b](../background/benchmarks.md) c [d](https://e.f)",
-        *["```", text, "```"],
+        *fences,
     ]
     card = SimpleNamespace(file=SimpleNamespace(src_uri="background/benchmarks.md"))
     assert site_hooks.on_page_markdown("[x](../docs/log.md)", card) == "[x](../log.md)"

@@ -165,7 +165,7 @@ COMMAND $FLAG && cp -r disk/NAME kept/NAME
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs a disk of its own")
 @pytest.mark.parametrize("name", WORKS)
-def test_a_read_only_and_a_full_disk_are_one_line_and_room_lets_it_go_on(
+def test_a_read_only_and_a_full_disk_are_one_line_and_room_it_resumes(
     name: str, tmp_path: Path
 ) -> None:
     work = WORKS[name](tmp_path)

@@ -38,25 +38,30 @@ def test_every_table_finds_its_place(name, ending):
     assert "{" not in card
 
 
-def test_a_table_is_made_once_for_its_weights(tmp_path, monkeypatch):
+def test_a_table_is_made_once_for_its_weights_and_command(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text('{"weights": {"sha256": "0123456789"}}')
-    monkeypatch.setattr(
-        bundled_model, "commands", lambda name, model: {"one": ["calendar", model], "two": ["this"]}
-    )
+    known = {"one": ["calendar", str(tmp_path)], "two": ["this"]}
+    monkeypatch.setattr(bundled_model, "commands", lambda name, model: known)
     monkeypatch.setattr(bundled_model, "recipe", lambda name: tmp_path / "config.json")
-    results = tmp_path / "results"
-    results.mkdir()
-    recipe = bundled_model.sha256_of(tmp_path / "config.json")
-    (results / "one-01234567.md").write_text("first\n")
-    (results / f"two-{recipe[:8]}.md").write_text("second\n")
-    assert bundled_model.measure("english-small", tmp_path, tmp_path) == {
-        "one": "first",
-        "two": "second",
-    }
-    (results / f"two-{recipe[:8]}.md").unlink()
-    only = bundled_model.measure("english-small", tmp_path, tmp_path, ["two"])
-    assert list(only) == ["two"]
-    assert only["two"].startswith("The Zen of Python")
+    ran = []
+
+    def printed(command, **_):
+        ran.append(command[2:])
+        return subprocess.CompletedProcess(command, 0, f"{len(ran)}\n")
+
+    monkeypatch.setattr(bundled_model.subprocess, "run", printed)
+
+    def measured(only=None):
+        return bundled_model.measure("english-small", tmp_path, tmp_path, only)
+
+    assert measured(["two"]) == {"two": "1"}
+    assert measured() == {"one": "2", "two": "1"}
+    known["two"].append("--more")
+    assert measured() == {"one": "2", "two": "3"}
+    (tmp_path / "config.json").write_text('{"weights": {"sha256": "9876543210"}}')
+    assert measured() == {"one": "4", "two": "5"}
+    assert ran[0] == ["this"]
+    assert ran[2] == ran[4] == ["this", "--more"]
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from runs.task_rows import ROWS
 class Letters(Features):
     """Two layers of two numbers, of the word's length and place."""
 
-    def __init__(self) -> None:
-        super().__init__("letters", 2, 2)
+    def __init__(self, weights: str = "one") -> None:
+        super().__init__("letters", 2, 2, weights)
 
     def layers_of(self, sentences: Sentences, top: bool = False) -> list[np.ndarray]:
         rows = [[(len(word), place) for place, word in enumerate(words)] for words in sentences]
@@ -57,6 +57,7 @@ def test_a_network_is_trained_once_on_a_part_of_the_data(
     assert score == 100 * found["test"]["f1"]
     results.write_text(json.dumps({"test": {"f1": 0.5}}))
     assert choosing.train("ner", Letters(), "letters", 12, 1) == 50
+    assert choosing.train("ner", Letters("other"), "letters", 12, 1) == score
 
 
 def test_a_part_of_a_file_has_its_sentences_complete_and_is_always_the_same(

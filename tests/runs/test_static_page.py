@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from benchmarks.browser import LAYERS, RAW_TEXT, WORDS, browsing, opened, servin
 from elmokit import Embedder
 from elmokit.analysis.comparison import compare_occurrences
 from elmokit.errors import InputError
-from runs.static_page import fetch_runtime, write_page
+from elmokit.text.tokenizer import spaced_treebank
+from runs.static_page import fetch_runtime, word_rules, write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TEXTS = [
@@ -26,6 +29,12 @@ TEXTS = [
     "The bank can't lend him the money.",
     "은행 bank 🦜 (naïve) !",
 ]
+UNLIKE_ASCII = [
+    "१,००० and ３:００ , ten:١٠",  # noqa: RUF001
+    "cannoté écannot cannot d'yeé",
+    "naïve 'tisé 'tis 'reé 're",
+]
+"""Words whose letters and digits ASCII does not have."""
 COMPARE = """async body => (await import("/page/api.js")).ask("/compare", body)"""
 WITHIN = {"float32": TOLERANCE, "8 bits": 0.05}
 LONG = ("The bank of the river was steep , and nobody came . " * 20).split()[:200]
@@ -40,6 +49,15 @@ def check_what_a_page_needs() -> None:
         pytest.skip("there is no npm, which fetches ONNX Runtime for browsers")
 
 
+def write_or_skip(folder: Path, model: str, *, int8: bool = False) -> None:
+    try:
+        write_page(folder, model, int8=int8)
+    except InputError as error:
+        if "could not fetch" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
 FLOAT32 = pytest.mark.parametrize("site", ["float32"], indirect=True)
 
 
@@ -47,7 +65,7 @@ FLOAT32 = pytest.mark.parametrize("site", ["float32"], indirect=True)
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     check_what_a_page_needs()
     folder = tmp_path_factory.mktemp("pages") / request.param
-    write_page(folder, "english-small", int8=request.param == "8 bits")
+    write_or_skip(folder, "english-small", int8=request.param == "8 bits")
     return folder
 
 
@@ -125,7 +143,8 @@ def test_the_panels_show_what_the_library_says(page: Any) -> None:
 @pytest.mark.slow
 def test_nearly_all_texts_have_the_words_of_the_library(page: Any) -> None:
     elmo = Embedder.load()
-    assert page.evaluate(WORDS, TEXTS) == [elmo.tokenize(text) for text in TEXTS]
+    texts = [*TEXTS, *UNLIKE_ASCII]
+    assert page.evaluate(WORDS, texts) == [elmo.tokenize(text) for text in texts]
     if not RAW_TEXT.exists():
         pytest.skip("UD English EWT is in ../shared/data, which is not here")
     same = texts_split_alike(page, elmo)
@@ -140,14 +159,19 @@ def test_a_graph_that_does_not_come_is_said_on_the_page(site: Path) -> None:
         page.route("**/model.onnx", lambda route: route.abort())
         page.goto(address)
         expect = importlib.import_module("playwright.sync_api").expect
-        expect(page.locator("#model")).to_contain_text("The model cannot be used in this browser")
+        said = page.locator("#model")
+        expect(said).to_contain_text("The model cannot be used in this browser")
+        page.get_by_role("button", name="한국어").click()
+        expect(said).to_contain_text("이 브라우저에서는 모델을 쓸 수 없습니다")
+        page.get_by_role("button", name="English").click()
+        expect(said).to_contain_text("The model cannot be used in this browser")
 
 
 @pytest.mark.slow
 def test_a_model_of_words_between_spaces_is_compared(tmp_path: Path) -> None:
     check_what_a_page_needs()
     model = write_small_model(tmp_path / "model", "whitespace")
-    write_page(tmp_path / "page", str(model))
+    write_or_skip(tmp_path / "page", str(model))
     texts = ["The bank, 's .\n\nA  bank.", "bank"]
     elmo = Embedder.load(model)
     words = [elmo.tokenize(text) for text in texts]
@@ -159,6 +183,21 @@ def test_a_model_of_words_between_spaces_is_compared(tmp_path: Path) -> None:
     assert_agree(
         [np.reshape(one, like.shape) for one, like in zip(found, expected, strict=True)], expected
     )
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_rules_find_the_same_words_in_javascript() -> None:
+    program = """
+        const [rules, texts] = JSON.parse(require("fs").readFileSync(0));
+        const all = rules.map(([source, flags, by]) => [new RegExp(source, flags), by]);
+        const spaced = (text) => all.reduce((line, [one, by]) => line.replace(one, by), text);
+        console.log(JSON.stringify(texts.map(spaced)));
+    """
+    texts = [*TEXTS, *UNLIKE_ASCII]
+    given = json.dumps([word_rules("default")["rules"], texts])
+    command = ["node", "-e", program]
+    ran = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == [spaced_treebank(text) for text in texts]
 
 
 @pytest.mark.slow

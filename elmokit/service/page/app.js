@@ -10,7 +10,7 @@ import { LANGUAGES, currentLanguage, number, text, useLanguage } from "./texts.j
 const MISSING = ["missing_library", "unknown_word", "word_not_in_index", "empty_text"];
 const kept = {}; // the address of each panel that was left
 let model = null;
-let loading = false;
+let refusal = null; // why there is no model yet
 let current = null;
 let turn = 0;
 
@@ -44,13 +44,17 @@ function drawFrame() {
       element("button", { type: "button", lang: name, "aria-pressed": String(name === currentLanguage()), onclick: () => changeLanguage(name) }, label),
     ),
   );
-  document.getElementById("model").textContent = model
-    ? text("model", { name: model.version || model.id, parameters: number(model.parameters), layers: model.layers, size: model.vector_size })
-    : loading ? text("loading") : "";
+  drawModel();
   const architecture = document.getElementById("architecture");
   architecture.src = `page/architecture-${currentLanguage()}.svg`;
   architecture.alt = text("architecture");
   drawTabs();
+}
+
+function drawModel() {
+  document.getElementById("model").textContent = model
+    ? text("model", { name: model.version || model.id, parameters: number(model.parameters), layers: model.layers, size: model.vector_size })
+    : refusal?.code === "loading" ? text("loading") : refusal?.message ?? "";
 }
 
 function drawTabs() {
@@ -137,7 +141,8 @@ async function start() {
       model = await ask("/model");
     } catch (problem) {
       if (!(problem instanceof Refused)) throw problem;
-      if (!loading) { loading = true; drawFrame(); }
+      refusal = problem;
+      drawModel();
       await new Promise((done) => setTimeout(done, 500));
     }
   }

@@ -15,8 +15,8 @@ export async function send(path, body, accept, signal) {
     headers["content-type"] = "application/json";
     Object.assign(request, { method: "POST", body: JSON.stringify(body) });
   }
-  const answer = await fetch(urlOf(path), request);
-  if (answer.status !== 401) return answer;
+  const response = await fetch(urlOf(path), request);
+  if (response.status !== 401) return response;
   if (sent === key) await askForKey(); // else it was asked for while this one waited
   return send(path, body, accept, signal);
 }

@@ -1,7 +1,7 @@
-// Answers of the service that this browser computes itself: the model's graph, by ONNX Runtime.
+// Responses of the service that this browser computes itself: the model's graph, by ONNX Runtime.
 import * as onnx from "../onnxruntime/ort.js";
 import { average, cosine, mixed } from "./mixing.js";
-import { TEXTS, text } from "./texts.js";
+import { TEXTS } from "./texts.js";
 
 export const urlOf = null;
 export const hasKey = () => false;
@@ -10,13 +10,13 @@ Object.assign(TEXTS.en, {
   privacy:
     "Everything on this page is computed in your browser. Nothing leaves it. Words are found by the rules of the library, sentences by those of the browser, so a text of several may be split otherwise.",
   error_unreachable: "Your browser could not compute this. Write less text, or load the page again.",
-  noGraph: "The model cannot be used in this browser: {why}",
+  error_no_graph: "The model cannot be used in this browser: {why}",
 });
 Object.assign(TEXTS.ko, {
   privacy:
     "모든 계산은 이 브라우저 안에서 이루어지며, 어떤 데이터도 밖으로 나가지 않습니다. 단어는 라이브러리의 규칙으로, 문장은 브라우저의 규칙으로 나누므로 여러 문장으로 된 텍스트는 다르게 나뉠 수 있습니다.",
   error_unreachable: "브라우저에서 계산하지 못했습니다. 텍스트를 줄이거나 페이지를 새로 고침하세요.",
-  noGraph: "이 브라우저에서는 모델을 쓸 수 없습니다: {why}",
+  error_no_graph: "이 브라우저에서는 모델을 쓸 수 없습니다: {why}",
 });
 
 const MARKERS = { "<S>": 257, "</S>": 258 };
@@ -27,21 +27,20 @@ const WITHOUT_WHITESPACE = /[\p{Unified_Ideograph}\uF900-\uFAFF\p{Script=Hiragan
 
 let facts = null; // what runs/static_page.py wrote
 let session = null;
+let failure = null; // why there are no facts and never will be
 let turn = Promise.resolve(); // a session computes one sentence at a time
 const remembered = new Map();
 
 async function load() {
   onnx.env.wasm.numThreads = 1; // more would need headers that a plain server does not send
   onnx.env.wasm.wasmPaths = { wasm: new URL("../onnxruntime/ort-wasm-simd-threaded.wasm", import.meta.url).href };
-  const answer = await fetch(new URL("../model/facts.json", import.meta.url));
-  const found = await answer.json();
+  const response = await fetch(new URL("../model/facts.json", import.meta.url));
+  const found = await response.json();
   session = await onnx.InferenceSession.create(new URL("../model/model.onnx", import.meta.url).href);
   facts = found;
 }
 
-load().catch((problem) => {
-  document.getElementById("model").textContent = text("noGraph", { why: problem.message });
-});
+load().catch((problem) => { failure = problem; });
 
 // The words of each sentence of a text.
 function split(written) {
@@ -121,7 +120,7 @@ async function embed({ sentences }) {
   return new Response(new Blob([new BigUint64Array([BigInt(names.length)]), names, ...found.map(({ data }) => data)]));
 }
 
-const answers = {
+const responses = {
   "/model": () => facts.model,
   "/split": ({ texts }) => ({ texts: texts.map(split) }),
   "/compare": compare,
@@ -129,8 +128,9 @@ const answers = {
 };
 
 export async function send(path, body, accept, signal) {
+  if (failure) return Response.json({ error: { code: "no_graph", values: { why: failure.message } } }, { status: 500 });
   if (!facts) return Response.json({ error: { code: "loading" } }, { status: 503 });
-  const answer = await answers[path](body);
+  const response = await responses[path](body);
   signal.throwIfAborted();
-  return answer instanceof Response ? answer : Response.json(answer);
+  return response instanceof Response ? response : Response.json(response);
 }
