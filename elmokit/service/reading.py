@@ -15,7 +15,7 @@ from elmokit.text.tokenizer import Token, Tokenizer, each_sentence, split_text
 
 T = TypeVar("T")
 LEAST_BYTES = 4  # of a number in a response
-FEW_CHARACTERS = 512  # which are split sooner than a thread is waked for them
+FEW_CHARACTERS = 128  # split sooner than a thread is waked, except by Kiwi; a text counts 1 more
 
 
 class ReadTexts(dict[str, list[list[Token]]]):
@@ -91,13 +91,19 @@ async def find_all(
     field: str,
     finds: Iterable[Callable[[Tokenizer], T]],
     tokenizer: Tokenizer,
+    split: Sequence[Sequence[str]] = (),
 ) -> list[T]:
-    """What each makes of the texts of a field, with a tokenizer that has split them in slices."""
+    """What each makes of the texts of a field, with a tokenizer that has split them in slices.
+
+    `split` are the words of those that need no tokenizer.
+    """
     found: list[T] = []
     count, read, characters = 0, ReadTexts(), sum(map(len, texts))
     check_most(service.limits.characters, characters, "characters", field=field)
     steps = (step for find in finds for step in read.run(find, tokenizer))
-    async for step in service.read_all(steps, few=characters <= FEW_CHARACTERS):
+    size = characters + len(texts) + sum(1 + len(word) for words in split for word in ("", *words))
+    few = size <= FEW_CHARACTERS and tokenizer.name != "kiwi"
+    async for step in service.read_all(steps, few):
         if isinstance(step, int):
             count += step
             check_most(service.limits.words, count, "words")

@@ -289,7 +289,7 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._splitter, function)
 
     async def read_all(self, items: Iterator[T], few: bool = False) -> AsyncIterator[T]:
-        """What reading some texts gives; in slices, others' texts in between, or few at once."""
+        """What reading some texts gives; slices, others' in between; of `few` the first at once."""
 
         def read_slice() -> tuple[list[T], bool]:
             end, found = time.monotonic() + SLICE_SECONDS, []
@@ -302,6 +302,7 @@ class Service:
         more = True
         while more:
             found, more = read_slice() if few else await self.read(read_slice)
+            few = False
             for item in found:
                 yield item
 

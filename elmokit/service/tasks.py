@@ -71,8 +71,9 @@ async def ask_task(service: Serving, name: str, body: schemas.TaskBody) -> Respo
     check_count(service, len(items), field)
     texts = [part for item in items for part in parts_of(item)]
     raw = [text for text in texts if isinstance(text, str)]
+    split = [part for part in texts if not isinstance(part, str)]
     finds = [partial(task.trained.parse, each, f"{field}.{n}") for n, each in enumerate(items)]
-    parsed = await find_all(service, raw, field, finds, task.trained.tokenizer)
+    parsed = await find_all(service, raw, field, finds, task.trained.tokenizer, split)
     values = check_size(service, task, parsed, body.probabilities)
     examples = [example for one in parsed for example in one.examples]
     found = iter(await service.gatherer.compute(Answering(task.trained), examples, values))

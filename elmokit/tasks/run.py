@@ -361,7 +361,8 @@ def train_task(
         bilm: Where the biLM is, or one that is loaded; None for the bundled one.
         cache: Where the layers of a frozen biLM are stored: in memory (and a temporary file, if
             there are many), on disk for other runs too, or nowhere.
-        keep_model: Store the biLM in the folder too, so that the task needs no other.
+        keep_model: Store the biLM in the folder too, so that the task needs no other; a run that is
+            resumed does as it did before.
         resume: Resume from the newest checkpoint in the folder.
         force: Replace a run that the folder holds.
         device: Where to compute.
@@ -375,12 +376,13 @@ def train_task(
         check_outside(folder, bilm.model, bilm.weights, bilm.vocabulary)
     train, dev, test, _ = map(checked_files, (train, dev, test, config.inputs.static))
     with RunFolder(folder).claimed(), torch.random.fork_rng(devices=[]):
+        checkpoints = Checkpoints(folder / CHECKPOINTS)
+        keep_model = keep_model or (resume and keeps_model(folder, checkpoints))
         used = load_bilm(config, bilm, keep_model, device, observer)
         config = with_tokenizer(config, used)
         task, data = read_data(config, train, dev, test, observer)
         static = read_static(config, data, observer)
         identity = identity_of(task, data, used, static)
-        checkpoints = Checkpoints(folder / CHECKPOINTS)
         checkpoint = newest_of_run(checkpoints, identity, MAY_CHANGE) if resume else None
         progress = TaskProgress(**checkpoint.values["progress"]) if checkpoint else TaskProgress()
         over = progress.is_over(config.training)
@@ -393,8 +395,15 @@ def train_task(
             trainer = TaskTrainer(
                 task, model, data.train, data.dev, folder, identity, observer, started
             )
-            run(trainer, checkpoint, over)
+            run(trainer, checkpoint, over, keep_model)
             return finish(trainer, data, TrainedTask(task, model, used), folder)
+
+
+def keeps_model(folder: Path, checkpoints: Checkpoints) -> bool:
+    """Whether a run that is resumed was to store its biLM."""
+    found = checkpoints.newest()
+    progress = {} if found is None else found.values.get("progress", {})
+    return progress.get("keep_model", False) or (folder / BILM).exists()
 
 
 def load_bilm(
@@ -412,7 +421,10 @@ def load_bilm(
     keep = keep or config.inputs.finetune_bilm
     if isinstance(bilm, Embedder):
         if keep and bilm.bilm.softmax is None and bilm.config.softmax_words is not None:
-            raise InputError("the biLM is kept with its softmax: Embedder.load(…, softmax=True)")
+            raise InputError(
+                "this Embedder has no softmax, which is stored with the model; "
+                "load it by Embedder.load(…, softmax=True)"
+            )
         return UsedBilm(bilm, None, keep)
     reference = bilm or BilmReference()
     return UsedBilm(reference.load(device, observer.fetching, softmax=keep), reference, keep)
@@ -480,7 +492,7 @@ def identity_of(
     }
 
 
-def run(trainer: TaskTrainer, checkpoint: Checkpoint | None, over: bool) -> None:
+def run(trainer: TaskTrainer, checkpoint: Checkpoint | None, over: bool, keep: bool) -> None:
     """Train from a checkpoint, or from the beginning; an interruption says what is saved."""
     if checkpoint is None:
         # A run that was killed before its first checkpoint may have left lines.
@@ -490,6 +502,7 @@ def run(trainer: TaskTrainer, checkpoint: Checkpoint | None, over: bool) -> None
         epoch = trainer.progress.epoch
         finished = f"already finished, after epoch {epoch}; dev and test are scored again"
         trainer.observer.note(finished if over else f"resumed in epoch {epoch + 1}")
+    trainer.progress = trainer.progress._replace(keep_model=keep)
     try:
         trainer.train()
     except KeyboardInterrupt:

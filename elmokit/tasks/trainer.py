@@ -56,6 +56,7 @@ class TaskProgress(NamedTuple):
     best: float = -math.inf  # score on dev
     best_epoch: int = 0
     epochs_since_best: int = 0
+    keep_model: bool = False  # whether the biLM is stored with the task
 
     def is_over(self, training: TaskTrainingConfig) -> bool:
         """Whether all epochs are done, or patience has run out."""

@@ -143,13 +143,33 @@ def test_texts_are_split_in_turn_and_no_further_than_the_words_allowed(converse,
         return short, healthy, beside, await long, endless
 
     monkeypatch.setattr(reading, "each_sentence", each_sentence)
-    monkeypatch.setattr(reading, "FEW_CHARACTERS", 0)  # which are split at once
     found = converse(lambda client: asyncio.wait_for(in_turn(client), 30), limits=Limits(words=99))
     short, healthy, beside, long, endless = found
     assert short.json() == {"texts": [[["a", "cat"]]]}
     assert (healthy.status_code, beside, long.status_code) == (200, True, 200)
     assert endless.status_code == 413
     assert endless.json()["error"]["code"] == "too_many_words"
+
+
+@pytest.mark.parametrize(("name", "size"), [("default", 129), ("kiwi", 1)])
+def test_a_tokenizer_that_stands_still_holds_nobody(converse, model, monkeypatch, name, size):
+    done = threading.Event()
+
+    def each_sentence(text, tokenizer):
+        done.wait(20)
+        yield [Token(text, 0, len(text))]
+
+    async def beside(client):
+        slow = asyncio.create_task(client.post("/split", json={"texts": ["x" * size]}))
+        await asyncio.sleep(0.1)
+        healthy = await client.get("/health")
+        waiting = not slow.done()
+        done.set()
+        return healthy.status_code, waiting, (await slow).status_code
+
+    monkeypatch.setattr(type(model.embedder.tokenizer), "name", name)
+    monkeypatch.setattr(reading, "each_sentence", each_sentence)
+    assert converse(beside) == (200, True, 200)
 
 
 def test_texts_that_take_long_to_split_hold_nobody(address):

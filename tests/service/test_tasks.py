@@ -214,7 +214,6 @@ def test_texts_are_split_once_in_slices_and_no_further_than_the_words_allowed(
         return early, short, await long, endless, marked
 
     monkeypatch.setattr(reading, "each_sentence", each_sentence)
-    monkeypatch.setattr(reading, "FEW_CHARACTERS", 0)  # which are split at once
     talk_in_time = lambda client: asyncio.wait_for(talk(client), 60)  # noqa: E731
     found = converse(talk_in_time, model=answering, limits=Limits(words=999))
     early, short, long, endless, marked = found
@@ -222,6 +221,25 @@ def test_texts_are_split_once_in_slices_and_no_further_than_the_words_allowed(
     assert endless.json()["error"]["code"] == "too_many_words"
     assert marked.json()["error"]["code"] == "no_index"
     assert sorted(seen) == sorted(["long", TEXT, "we go", "endless", "a cat "])
+
+
+@pytest.mark.parametrize(
+    ("sentences", "thread"),
+    [([["we", "go"]], "MainThread"), ([["go"]] * 50, "splitter_0"), ([["go" * 65]], "splitter_0")],
+)
+def test_many_words_are_read_in_a_thread_split_or_not(
+    post, answering, monkeypatch, sentences, thread
+) -> None:
+    trained, threads = answering.tasks["spam"].trained, set()
+
+    def parse(item, place, tokenizer):
+        threads.add(threading.current_thread().name)
+        return TrainedTask.parse(trained, item, place, tokenizer)
+
+    monkeypatch.setattr(trained, "parse", parse)
+    body = {"sentences": sentences}
+    assert post("/tasks/spam", body, model=answering).status_code == 200
+    assert threads == {thread}
 
 
 @pytest.mark.parametrize(

@@ -369,6 +369,7 @@ def test_a_model_can_be_kept_only_where_there_is_one_with_its_softmax(tmp_path: 
     )
     lean = Embedder.load(tmp_path / "bilm")
     said = error_of(train, tmp_path, "spam", ONE_EPOCH, bilm=lean, keep_model=True)
+    assert "this Embedder has no softmax" in said
     assert "Embedder.load(…, softmax=True)" in said
 
 

@@ -241,6 +241,24 @@ def test_a_signal_saves_in_the_middle_of_an_epoch_and_says_how_to_go_on(
     assert same(tmp_path / "cut", whole)
 
 
+@pytest.mark.parametrize(
+    ("began", "resumed", "kept"),
+    [(True, False, True), (True, True, True), (False, True, True), (False, False, False)],
+)
+def test_a_resumed_run_keeps_the_model_if_it_was_to_be_kept(
+    tmp_path: Path, began: bool, resumed: bool, kept: bool
+) -> None:
+    settings = WITH_CHANCE | {"training.epochs": 2}
+    stop = Interrupting(2, 1, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(StoppedError):
+        train(tmp_path, "spam", settings, observer=stop, keep_model=began)
+    folder = train(tmp_path, "spam", settings, resume=True, keep_model=resumed).folder
+    for _ in range(2):
+        assert json.loads((folder / "config.json").read_text())["bilm"]["inside"] is kept
+        assert (folder / "bilm").exists() is kept
+        train(tmp_path, "spam", settings, resume=True)  # scored again
+
+
 def test_a_finished_run_can_be_trained_on_for_more_epochs(whole: Path, tmp_path: Path) -> None:
     train(tmp_path, "spam", WITH_CHANCE | {"training.epochs": 2})
     longer = train(tmp_path, "spam", WITH_CHANCE, resume=True).folder
