@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import error_of, write
 from small_models import write_language_model
 
 from runs import examples, mistakes
 from runs.examples import Examples
-from runs.mistakes import FIRST_SYLLABLE, mistakes_of
+from runs.mistakes import FIRST_SYLLABLE, mistakes_of, nearness
 
 TEXT = ["The cat sat on the river bank. A dog sat on the mat, said the bank.", "Bad."] * 3
 
@@ -46,9 +47,9 @@ def test_mistakes_are_made_of_every_kind_and_looked_for(
 ) -> None:
     mistakes.main(asked)
     out = capsys.readouterr().out
-    rows = [line for line in out.splitlines() if line.startswith(("| a ", "| no ", "| two "))]
+    rows = [line for line in out.splitlines() if " space" in line or " letter" in line]
     assert len(rows) == 6
-    assert "Among 6 sentences." in out
+    assert "Among 2 sentences." in out  # those that come again are left out
     bad = write(Path(asked[1]) / "short.txt", ["Bad."])
     said = error_of(mistakes.main, [*asked[:2], "--text", str(bad)], kind=SystemExit)
     assert "fewer than two sentences" in said
@@ -56,21 +57,23 @@ def test_mistakes_are_made_of_every_kind_and_looked_for(
 
 @pytest.mark.parametrize(
     ("hangul", "text"),
-    [(False, "Somebody found another letter there"), (True, "사람들이 학교에서 나무를 심었다")],
+    [
+        (False, "Somebody found another letter there today"),
+        (True, "사람들이 모두 학교에서 나무를 많이 심었다"),
+    ],
 )
-def test_a_mistake_changes_one_word_or_its_spaces(hangul: bool, text: str) -> None:
+def test_mistakes_are_in_a_third_of_the_words_or_of_the_spaces(hangul: bool, text: str) -> None:
+    words = text.split()
     for kind, mistake in mistakes_of(hangul).items():
         for seed in range(20):
             changed = mistake(text, random.Random(seed))
             if "space" in kind:
                 assert changed.replace(" ", "") == text.replace(" ", "")
-                words = {"a space left out": -1, "a space too many": 1}
-                assert len(changed.split()) == len(text.split()) + words.get(
-                    kind, 1 - len(text.split())
-                )
-            else:
-                pairs = zip(changed.split(), text.split(), strict=True)
-                assert sum(one != other for one, other in pairs) <= 1
+                more = {"spaces left out": -2, "spaces too many": 2}.get(kind, 1 - len(words))
+                assert len(changed.split()) == len(words) + more
+                continue
+            pairs = zip(changed.split(), words, strict=True)
+            assert sum(one != other for one, other in pairs) <= 2
             if kind == "another final consonant":
                 assert len(changed) == len(text)
                 assert all(letter == " " or ord(letter) >= FIRST_SYLLABLE for letter in changed)
@@ -78,3 +81,10 @@ def test_a_mistake_changes_one_word_or_its_spaces(hangul: bool, text: str) -> No
 
 def test_a_sentence_without_a_word_for_a_mistake_stays() -> None:
     assert mistakes_of(False)["a letter dropped"]("a b 12345", random.Random(0)) == "a b 12345"
+
+
+def test_nearness_is_all_for_the_same_vector_and_none_for_another_text() -> None:
+    clean = np.array([[1.0, 1, 0], [1, 0, 0], [1, 0, 1]])
+    assert nearness(clean, clean[1:] * 3, [1, 2]) == pytest.approx(1)
+    far = (2 * 0.5**0.5 + 0.5) / 3  # of those that are not the same
+    assert nearness(clean, clean[[1]], [0]) == pytest.approx((0.5**0.5 - far) / (1 - far))
