@@ -25,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 
@@ -43,6 +44,9 @@ from elmokit.formats.native import (
 )
 from elmokit.inference.embedder import Embedder
 from elmokit.io.files import read_object, sha256_of, write_atomically, write_object
+from elmokit.jobs.checkpoints import Checkpoints
+from elmokit.pretraining.config import TrainingConfig
+from elmokit.pretraining.run import CHECKPOINTS
 
 DATA = "../shared/data"
 PROSE = Path(__file__).parent / "data"
@@ -151,7 +155,21 @@ def training_table(card: str) -> str:
     return "\n".join(line for line in history.splitlines() if "held-out text" not in line)
 
 
-def make_card(name: str, saved: SavedModel, tables: dict[str, str], ending: str) -> str:
+def settings_table(run: Path) -> str:
+    """The settings of the training of a run that are not the defaults; nothing of a model alone."""
+    settings = Checkpoints(run / CHECKPOINTS).settings().get("training", {})
+    defaults = {one.name: json.dumps(one.default, default=str) for one in fields(TrainingConfig)}
+    rows = [
+        f"| `training.{name}` | {json.dumps(value)} |"
+        for name, value in settings.items()
+        if json.dumps(value) != defaults.get(name)
+    ]
+    return "\n".join(["| setting | |", "|---|---|", *rows]) if rows else ""
+
+
+def make_card(
+    name: str, saved: SavedModel, tables: dict[str, str], ending: str, settings: str = ""
+) -> str:
     """The prose in the file of an ending, with its tables in their places."""
     facts = describe(saved)
     values = {
@@ -159,6 +177,8 @@ def make_card(name: str, saved: SavedModel, tables: dict[str, str], ending: str)
         "context": lower_headings(tables["context"]),
         "examples": lower_headings(tables["examples"]),
         "training": training_table(saved.card),
+        "settings": settings,
+        "version": saved.version.rpartition(" ")[2],
         "shape": "\n".join(f"| {name} | {in_words(value)} |" for name, value in facts.items()),
         "parameters": in_words(facts["parameters"]),
         "words": in_words(facts["softmax words"]),
@@ -205,7 +225,8 @@ def ship(
     tables = measure(name, halved, run, only)
     if only is not None:
         return
-    cards = {card: make_card(name, saved, tables, ending) for card, ending in CARDS.items()}
+    settings = settings_table(run)
+    cards = {card: make_card(name, saved, tables, end, settings) for card, end in CARDS.items()}
     write_model(output, saved._replace(card=cards[CARD]), half=True, force=True)
     for card in cards.keys() - {CARD}:
         (output / card).write_text(cards[card], encoding="utf-8")

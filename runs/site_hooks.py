@@ -1,7 +1,8 @@
 """Hooks of MkDocs: the navigation, and the documents outside docs/ that are pages of the site.
 
-Each section's index.md lists its pages: its `##` headings are the groups, the first link of a line
-is a page. Links are written as they work in the repository; here they become those of the site.
+Each section's index.md lists its pages: its `##` headings are the groups; the first link of a line
+is a page, and so is each after a dot (·). Links are written as they work in the repository; here
+they become those of the site.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OUTSIDE = {
 }
 """Documents of the repository, and where the site has them."""
 SOURCES = {page: source for source, page in OUTSIDE.items()}
-LISTED = re.compile(r"^(?:- |\| )\[([^\]]+)\]\(([^)#]+\.md)\)")
+LISTED = re.compile(r"(?:^- |^\| | · )\[([^\]]+)\]\(([^)#]+\.md)\)")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -47,8 +48,8 @@ def section(docs: Path, index: str) -> dict[str, list[Any]]:
     for line in lines:
         if line.startswith("## "):
             heading = line.removeprefix("## ")
-        elif found := LISTED.match(line):
-            groups.setdefault(heading, []).append({found[1]: page_of(index, found[2])})
+        for name, link in LISTED.findall(line):
+            groups.setdefault(heading, []).append({name: page_of(index, link)})
     entries += [{heading: pages} for heading, pages in groups.items() if heading]
     return {title.removeprefix("# "): entries}
 

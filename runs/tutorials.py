@@ -8,7 +8,8 @@ page gets the output, the folder beside it the pictures, and the same becomes a 
     python -m runs.tutorials --verify            # run all, write nothing: are the outputs these?
     python -m runs.tutorials --check             # run nothing: is a notebook that of its page?
 
-With `--verify` numbers may differ, which depend on the machine, and all that follows training.
+With `--verify` numbers may differ, which depend on the machine. What follows the first training
+has to run, and to print something wherever the page shows an output; it is not compared.
 """
 
 from __future__ import annotations
@@ -73,8 +74,7 @@ def run(page: Path, pictures: Path | None = None) -> str:
         try:
             output = output_of(block["language"], block["code"], names)
         except Exception as error:
-            line = text[: block.start()].count("\n") + 1
-            raise TutorialError(f"{page}, line {line}: {error!r}") from error
+            raise TutorialError(f"{page}, line {line_of(block)}: {error!r}") from error
         for picture in PICTURE.finditer(block["pictures"]):
             save_picture((pictures or page.parent) / picture["path"], picture["source"])
         shown = f"\n```text\n{shortened(output)}```\n" if output else ""
@@ -89,6 +89,11 @@ def run(page: Path, pictures: Path | None = None) -> str:
                 if isinstance(process, subprocess.Popen) and process.poll() is None:
                     process.kill()  # a service that a page did not come to stop
                     process.wait()
+
+
+def line_of(block: re.Match[str]) -> int:
+    """The line of its page on which a block starts."""
+    return block.string[: block.start()].count("\n") + 1
 
 
 def output_of(language: str, code: str, names: dict[str, Any]) -> str:
@@ -223,15 +228,21 @@ def ends_with_value(code: str) -> bool:
 def differences(page: Path) -> list[str]:
     """Run a page, and compare what it gives with what is written; numbers may differ.
 
-    What comes after something was trained is not compared: on another machine it is trained a
-    little differently.
+    What comes after something was trained only has to have an output where one is written: on
+    another machine it is trained a little differently.
     """
     with TemporaryDirectory() as folder:
         texts = page.read_text(encoding="utf-8"), run(page, pictures=Path(folder))
-    written, given = (
-        [NUMBER.sub(" #", line) for line in TRAINING.split(text)[0].splitlines()] for text in texts
-    )
-    return list(difflib.unified_diff(written, given, str(page), "as run", lineterm="", n=1))
+    heads = [TRAINING.split(text)[0] for text in texts]
+    written, given = ([NUMBER.sub(" #", line) for line in head.splitlines()] for head in heads)
+    compared = difflib.unified_diff(written, given, str(page), "as run", lineterm="", n=1)
+    blocks = zip(*(BLOCK.finditer(text) for text in texts), strict=True)
+    silent = [
+        f"{page}, line {line_of(before)}: has no output any more"
+        for before, now in blocks
+        if before.end() > len(heads[0]) and before["output"] and not now["output"]
+    ]
+    return [*compared, *silent]
 
 
 def is_current(page: Path) -> bool:

@@ -1,14 +1,24 @@
 import json
+import re
 import subprocess
 
 import pytest
 from small_models import COUNTED, small_saved_model
 
 from elmokit import Embedder
-from elmokit.bundled import known_versions
+from elmokit.bundled import BUNDLED, known_versions
 from elmokit.formats.native import read_model, write_model
 from runs import bundled_model
-from runs.bundled_model import CARDS, NAMES, commands, make_card, remember, ship, version_for
+from runs.bundled_model import (
+    CARDS,
+    NAMES,
+    commands,
+    make_card,
+    remember,
+    settings_table,
+    ship,
+    version_for,
+)
 
 CARD = """# A model
 
@@ -36,6 +46,38 @@ def test_every_table_finds_its_place(name, ending):
     assert "| steps | 5 |" in card
     assert f"| version | {name} 3 |" in card
     assert "{" not in card
+
+
+@pytest.mark.parametrize("ending", CARDS.values())
+def test_the_english_card_tells_of_its_own_version_and_settings(ending, tmp_path):
+    saved = SAVED._replace(version="english-small 7")
+    tables = dict.fromkeys(commands("english-small", "model"), "")
+    assert settings_table(tmp_path) == ""
+    record = tmp_path / "checkpoints" / "step-000000005" / "state.json"
+    record.parent.mkdir(parents=True)
+    training = {"optimiser": "muon", "betas": [0.9, 0.99], "seed": 1}  # the default
+    record.write_text(json.dumps({"values": {"settings": {"training": training}}}))
+    card = make_card("english-small", saved, tables, ending, settings_table(tmp_path))
+    assert re.findall(r"(?:version|버전) (\d+)", card) == ["7"]
+    assert re.findall(r"`training\.(\w+)` \| (.*) \|", card) == [
+        ("optimiser", '"muon"'),
+        ("betas", "[0.9, 0.99]"),
+    ]
+
+
+LINK = re.compile(r"\]\((?!\w+:)([^)\s#]+)")
+
+
+def test_every_link_between_cards_leads_to_a_file():
+    for folder in (path for path in BUNDLED.iterdir() if (path / "README.md").exists()):
+        for card in folder.glob("*.md"):
+            for target in LINK.findall(card.read_text(encoding="utf-8")):
+                assert (folder / target).exists(), (card, target)
+    for name in NAMES:  # a template's are those of the folder that it is written into
+        shipped = {*CARDS, "config.json", "vocabulary.txt"}
+        for ending in CARDS.values():
+            template = bundled_model.PROSE / f"{name.replace('-', '_')}{ending}"
+            assert {*LINK.findall(template.read_text(encoding="utf-8"))} <= shipped
 
 
 def test_a_table_is_made_once_for_its_weights_and_command(tmp_path, monkeypatch):

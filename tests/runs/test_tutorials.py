@@ -186,6 +186,14 @@ def test_numbers_of_a_page_may_differ_and_words_may_not(page: Path):
 
 
 @needs_bash
+def test_after_training_a_page_has_to_print_where_it_shows_an_output(page: Path):
+    training = "```sh\nelmo() { :; }\nelmo pretrain recipe\n```\n"
+    shown = "\n```python\nprint('{}', end='')\n```\n\n```text\nold\n```\n"
+    page.write_text(f"{training}{shown.format('new')}{shown.format('')}")
+    assert differences(page) == [f"{page}, line 14: has no output any more"]
+
+
+@needs_bash
 @pytest.mark.parametrize("block", ["python\n1 / 0", "sh\nfalse", "sh\nfalse\ntrue"])
 def test_a_block_that_does_not_run_is_named_with_its_line(page: Path, block: str):
     page.write_text(f"# A page\n\n```{block}\n```\n")
