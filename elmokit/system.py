@@ -286,8 +286,7 @@ def import_extra(module: str, extra: str, library: str | None = None) -> Any:
         if sys.modules.get(module, top) is not None and find_spec(top) is not None:
             missing = (isinstance(error, ModuleNotFoundError) and error.name) or top
             of_its_own = name in needed_versions(extra) and missing.partition(".")[0] == top
-            broken = in_range and of_its_own
-            install = f"--force-reinstall --no-deps {name}" if broken else install
+            install = f"--force-reinstall --no-deps {name}" if in_range and of_its_own else install
             problem = "cannot be imported" if in_range else "is of another version than needed"
             problem += f" ({' '.join(str(error).split())})"
         problem = f"{library} {problem}; run: pip install {install}"
@@ -325,11 +324,7 @@ def needed_versions(extra: str) -> dict[str, str]:
 
 
 def numbers_of(version: str) -> list[int]:
-    """What versions are compared by.
-
-    >>> numbers_of("3.3"), numbers_of("2.13.0+cu118"), numbers_of("1.22rc1")
-    ([3, 3, 0], [2, 13, 0], [1, 22, 0])
-    """
+    """What versions are compared by: `[1, 22, 0]` of "1.22rc1"."""
     numbers = re.findall(r"\d+", re.split(r"[^\d.]", version)[0])
     return [*map(int, numbers), 0, 0, 0][:3]
 
