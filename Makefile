@@ -18,6 +18,7 @@ export PYTHONDONTWRITEBYTECODE =
 test quick: export OMP_NUM_THREADS = 1
 
 test: $(READY) check
+	rm -f .coverage.json
 	$(BIN)/python -m slipcover --json --out .coverage.json -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m slipcover --merge .coverage.json --out .coverage.json --skip-covered --fail-under 98
 

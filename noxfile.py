@@ -6,6 +6,8 @@ session. Each makes an environment of its own, with torch's ordinary build: seve
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nox
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -28,7 +30,14 @@ nox.options.reuse_existing_virtualenvs = True
 def tests(session: nox.Session) -> None:
     """Everything, with the versions in constraints.txt."""
     session.install("--constraint", "constraints.txt", "--editable", ".[dev]")
-    session.run("pytest", "-n", "2", "--dist", "loadfile", *session.posargs)
+    if session.posargs:
+        session.run("pytest", "-n", "2", "--dist", "loadfile", *session.posargs)
+        return
+    report = Path(session.create_tmp(), "coverage.json")  # of all tests
+    report.unlink(missing_ok=True)
+    cover = ("python", "-m", "slipcover", "--out", str(report))
+    session.run(*cover, "--json", "-m", "pytest", "-n", "2", "--dist", "loadfile")
+    session.run(*cover, "--merge", str(report), "--skip-covered", "--fail-under", "98")
 
 
 @nox.session(python=PYTHONS)

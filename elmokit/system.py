@@ -274,28 +274,39 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 def import_extra(module: str, extra: str, library: str | None = None) -> Any:
     """A module of a library that an extra installs; one line says how where it is missing."""
-    top = module.partition(".")[0]
+    top, in_range = module.partition(".")[0], False
     try:
         check_version(top, extra)
+        in_range = True
         return import_module(module)
     except (ImportError, ValueError) as error:  # NumPy of another version is a ValueError
-        library = library or top
-        problem = "is not installed"
-        if sys.modules.get(module, top) is not None and find_spec(top) is not None:
-            problem = f"is of another version than needed ({' '.join(str(error).split())})"
+        library, name = library or top, distribution_of(top)
         # Where elmokit is installed, from a wheel or a folder, pip asks no index for it.
-        problem = f'{library} {problem}; run: pip install "elmokit[{extra}]"'
+        problem, install = "is not installed", f'"elmokit[{extra}]"'
+        if sys.modules.get(module, top) is not None and find_spec(top) is not None:
+            missing = (isinstance(error, ModuleNotFoundError) and error.name) or top
+            of_its_own = name in needed_versions(extra) and missing.partition(".")[0] == top
+            install = f"--force-reinstall --no-deps {name}" if in_range and of_its_own else install
+            problem = "cannot be imported" if in_range else "is of another version than needed"
+            problem += f" ({' '.join(str(error).split())})"
+        problem = f"{library} {problem}; run: pip install {install}"
         raise InputError(problem, "missing_library", library=library, extra=extra) from error
 
 
+def distribution_of(module: str) -> str:
+    """What a library is installed by."""
+    return DISTRIBUTIONS.get(module, module.replace("_", "-"))
+
+
+@cache  # reads the library's METADATA; what raises is read again
 def check_version(module: str, extra: str) -> None:
     """Raise ImportError where a library is there in a version that its extra does not take."""
     from importlib.metadata import PackageNotFoundError, version
 
-    name = DISTRIBUTIONS.get(module, module.replace("_", "-"))
+    name = distribution_of(module)
     with suppress(PackageNotFoundError):  # the import says so
         found, wanted = version(name), needed_versions(extra).get(name, "")
-        for sign, bound in re.findall(r"(>=|<)([\d.]+)", wanted):
+        for sign, bound in re.findall(r"(>=|<)([\d.]+)", wanted) if found[:2] != "0+" else ():
             if (numbers_of(found) >= numbers_of(bound)) != (sign == ">="):
                 raise ImportError(f"{found}, not {wanted}")
 
@@ -312,9 +323,10 @@ def needed_versions(extra: str) -> dict[str, str]:
     return {one[1].replace("_", "-"): one[2] for one in named if one}
 
 
-def numbers_of(version: str) -> tuple[int, ...]:
-    """What versions are compared by."""
-    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+def numbers_of(version: str) -> list[int]:
+    """What versions are compared by: `[1, 22, 0]` of "1.22rc1"."""
+    numbers = re.findall(r"\d+", re.split(r"[^\d.]", version)[0])
+    return [*map(int, numbers), 0, 0, 0][:3]
 
 
 def counted(number: int, noun: str) -> str:

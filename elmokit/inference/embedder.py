@@ -404,7 +404,7 @@ class Embedder(SplitsText):
         pieces = list(many_pieces(ends)) if long else [Piece([0] * len(ends), ends)]
         collection = choice.collection(lengths)
         contextual = choice.name != "0" or self.state == "carry"  # else no LSTM is needed
-        readings = self.warm_runs if self.state == "warm" else 1
+        readings = self.warm_runs if self.state == "warm" and contextual else 1
         for reading in range(readings):
             for piece in pieces:
                 words = self.token_cache.padded(piece.of(marked))

@@ -8,7 +8,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32, h5z.FI
 START = re.compile(rb"\x89HDF\r\n\x1a\n([\0\1].{4}|[^\0\1])\x08\x08", re.DOTALL)
 MARKS = re.compile(rb"HEAP\0|MDCI\0[\0\1].{5}\0{3}", re.DOTALL)
 """Where a heap of names begins, or an image of HDF5's cache, which may hold heaps."""
+COPY = "copy its contents into a new file (by h5py; h5unjam takes a user block away)"
 LONGEST_MARK, LOOKED_AT = 14, 4096
 """Bytes. HDF5 reads names from where their heap begins, h5py's driver having no buffer."""
 
@@ -36,12 +37,17 @@ def open_hdf5(path: str | Path) -> h5py.File:
             disk = CheckedFile(path)
         except OSError as error:  # the system's words, before h5py's
             raise unreadable(FormatError, path, error) from error
-        check_not_pointer(Path(path))
-        if not h5py.is_hdf5(path):
-            raise FormatError(f"{path}: is not an HDF5 file")
-        if not START.match(disk.read(16)):
-            raise ValueError("it has a user block, or addresses that are not of 8 bytes")
-        return h5py.File(path, "r", driver="fileobj", fileobj=disk)
+        with ExitStack() as opened:
+            opened.callback(disk.close)
+            check_not_pointer(Path(path))
+            if not h5py.is_hdf5(path):
+                raise FormatError(f"{path}: is not an HDF5 file")
+            if not START.match(disk.read(16)):
+                problem = "has a user block, or addresses that are not of 8 bytes"
+                raise FormatError(f"{path}: {problem}; {COPY}")
+            file = h5py.File(path, "r", driver="fileobj", fileobj=disk)
+            opened.pop_all()
+            return file
 
 
 class CheckedFile(io.FileIO):
@@ -96,7 +102,7 @@ class CheckedFile(io.FileIO):
     def _check_names(self, heap: int) -> None:
         head = self._at(heap, 32).ljust(32, b"\0")
         if head.startswith(b"MDCI"):
-            raise ValueError("it has an image of HDF5's cache; repack it (h5repack)")
+            raise FormatError(f"{self.name}: has an image of HDF5's cache; repack it (h5repack)")
         size, place, start = struct.unpack_from("<3Q", head, 8)
         while place != 1 and place < size and start + place + 8 <= self._size:
             (place,) = struct.unpack("<Q", self._at(start + place, 8))

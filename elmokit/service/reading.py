@@ -91,12 +91,9 @@ async def find_all(
     field: str,
     finds: Iterable[Callable[[Tokenizer], T]],
     tokenizer: Tokenizer,
-    split: Sequence[Sequence[str]] = (),
+    split: Sequence[Sequence[str]] = (),  # words of those that need no tokenizer
 ) -> list[T]:
-    """What each makes of the texts of a field, with a tokenizer that has split them in slices.
-
-    `split` are the words of those that need no tokenizer.
-    """
+    """What each makes of the texts of a field, with a tokenizer that has split them in slices."""
     found: list[T] = []
     count, read, characters = 0, ReadTexts(), sum(map(len, texts))
     check_most(service.limits.characters, characters, "characters", field=field)

@@ -12,6 +12,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +24,7 @@ from helpers import error_of, write
 from small_models import write_small_model
 
 from elmokit import Embedder, convert_model
-from elmokit.system import needed_versions
+from elmokit.system import check_version, needed_versions
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 MODELS: dict[str, Any] = {"english": None, "korean": "korean-small"} | {
@@ -464,6 +465,7 @@ def test_missing_and_old_libraries_are_one_line_that_names_the_install(
         if extra == "spacy":
             number = number.replace("999", "3.99")
         monkeypatch.setattr("importlib.metadata.version", lambda name: number)
+        check_version.cache_clear()
 
     if extra == "onnx":
         message = error_of(importlib.import_module("elmokit.adaptors.onnx").OnnxEmbedder, tmp_path)
@@ -475,7 +477,37 @@ def test_missing_and_old_libraries_are_one_line_that_names_the_install(
     if found == "nothing":
         assert message == f'{name} is not installed; run: pip install "elmokit[{extra}]"'
         return
+    if found == "another API":
+        install = f"pip install --force-reinstall --no-deps {distribution}"
+        assert message == f"{name} cannot be imported (no such name); run: {install}"
+        return
     wanted = f"0.1.dev2, not {needed_versions(extra)[distribution]}"
-    why = "no such name" if found == "another API" else wanted
-    problem = f"{name} is of another version than needed ({why})"
+    problem = f"{name} is of another version than needed ({wanted})"
     assert message == f'{problem}; run: pip install "elmokit[{extra}]"'
+
+
+@pytest.mark.parametrize(
+    ("found", "taken"),
+    [
+        *(("3.8", True), ("3.8.0", True), ("3.99.1", True), ("3.8rc1", True), ("3.8+cpu.9", True)),
+        *(("3.7.9", False), ("4", False), ("4.0.0", False), ("0.1.dev2", False)),
+        *(("0+unknown", True), ("0+untagged.1.g5", True)),
+    ],
+)
+def test_versions_are_compared_by_their_numbers(monkeypatch, found: str, taken: bool) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: found)
+    monkeypatch.setattr("elmokit.system.needed_versions", lambda extra: {"spacy": "<4,>=3.8.0"})
+    with nullcontext() if taken else pytest.raises(ImportError, match=f"{found}, not <4"):
+        check_version.__wrapped__("spacy", "spacy")
+
+
+def test_a_version_is_read_once_and_one_that_is_wrong_again(monkeypatch) -> None:
+    asked, versions = [], {"spacy": "1"}
+    monkeypatch.setattr("importlib.metadata.version", lambda n: asked.append(n) or versions[n])
+    check_version.cache_clear()
+    with pytest.raises(ImportError):
+        check_version("spacy", "spacy")
+    versions["spacy"] = "3.9"
+    check_version("spacy", "spacy")
+    check_version("spacy", "spacy")
+    assert asked == ["spacy"] * 2

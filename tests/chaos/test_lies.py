@@ -28,10 +28,10 @@ from safetensors.torch import load_file, save_file
 from small_models import write_small_model
 from tasks.small_tasks import ONE_EPOCH, train, write_bilm
 
-from elmokit.errors import LONGEST_MESSAGE, ElmoWarning
+from elmokit.errors import LONGEST_MESSAGE, ElmoError, ElmoWarning
 from elmokit.formats import allennlp, efml, find, native
 from elmokit.formats.convert import convert_model
-from elmokit.io.hdf5 import CheckedFile
+from elmokit.io.hdf5 import CheckedFile, open_hdf5
 from elmokit.pretraining.config import read_run
 from elmokit.static.files import read_word_vectors
 from elmokit.tasks.trained import BilmReference, TrainedTask
@@ -259,7 +259,21 @@ def test_an_image_of_hdf5_s_cache_is_not_read(tmp_path: Path) -> None:
     vectors = tmp_path / "v.h5"
     with h5py.File(vectors, "w") as file:
         file["0"] = np.frombuffer(b"MDCI\0\1" + struct.pack("<Q", 1000) + b"\0\0", "f4")
-    assert "an image of HDF5's cache" in short_error(lambda: open_vectors(vectors)[0])
+    said = short_error(lambda: open_vectors(vectors)[0])
+    assert f"{vectors}: has an image of HDF5's cache; repack it" in said
+    assert "damaged" not in said
+
+
+@pytest.mark.parametrize(
+    "contents", [b"nothing", bytes(512), b"\x89HDF\r\n\x1a\n" + bytes(90)], ids=len
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the system about open files")
+def test_a_file_that_cannot_be_opened_is_closed(tmp_path: Path, contents: bytes) -> None:
+    path = tmp_path / "v.h5"
+    path.write_bytes(contents)
+    with pytest.raises(ElmoError) as kept:  # with its traceback, which holds what was opened
+        open_hdf5(path)
+    assert not [each for each in Path("/proc/self/fd").glob("*") if each.resolve() == path], kept
 
 
 def lie(path: Path, length: int) -> None:

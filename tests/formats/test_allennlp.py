@@ -373,7 +373,10 @@ def test_weights_behind_other_bytes_are_refused(tmp_path: Path) -> None:
     options, weights = files_of(tmp_path)
     weights.write_bytes(bytes(512) + weights.read_bytes())
 
-    assert "it has a user block" in message_of(options, weights)
+    said = message_of(options, weights)
+    assert "has a user block" in said
+    assert "h5unjam" in said
+    assert "damaged" not in said
 
 
 def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:

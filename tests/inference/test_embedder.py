@@ -52,6 +52,18 @@ def test_layer_0_needs_no_lstm_unless_its_state_is_carried(monkeypatch):
         plain.embed(SENTENCES, layers=1)
 
 
+def test_layer_0_is_computed_once_however_often_sentences_are_read(monkeypatch):
+    embedder, passes = small_embedder(state="warm", warm_runs=3), []
+    contextualize = embedder.bilm.contextualize
+    monkeypatch.setattr(
+        embedder.bilm, "contextualize", lambda *given: passes.append(1) or contextualize(*given)
+    )
+    expected = [array[0] for array in embedder.embed_layers(SENTENCES)]
+    assert len(passes) == 3
+    assert_agree(embedder.embed(SENTENCES, layers=0), expected)
+    assert len(passes) == 4
+
+
 def test_a_trained_mix_can_be_given():
     embedder = small_embedder()
     mix = ScalarMix(3, weights=[0.0, 2.0, -1.0])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -28,6 +30,12 @@ def test_the_drawing_says_what_it_shows_and_fetches_nothing(language: str):
     attributes = [name for each in root.iter() for name in each.attrib]
     assert not [name for name in attributes if "href" in name]
     assert "url(" not in picture(language)
+
+
+def test_the_page_says_what_the_drawing_shows():
+    texts = (PICTURES["en"][-1].parent / "texts.js").read_text(encoding="utf-8")
+    said = [json.loads(text) for text in re.findall(r'^    architecture: (".*"),$', texts, re.M)]
+    assert said == [TEXTS[language]["description"] for language in ("en", "ko")]
 
 
 def test_both_drawings_have_the_same_parts():

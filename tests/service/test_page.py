@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from service.small_services import SmallIndex, running, small_korean_model
-from small_models import small_saved_model
+from small_models import ENCODER, small_saved_model
 
 from elmokit import Embedder, LanguageModel
 from elmokit.analysis.comparison import cosine
@@ -350,6 +350,19 @@ def test_the_architecture_is_drawn_when_it_is_asked_for(visit, language, says):
     playwright.expect(drawing).to_have_js_property("naturalWidth", 780, timeout=15_000)
     assert says in drawing.get_attribute("alt")
     assert serious(page) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "shown"),
+    [({}, True), ({"lstm_layers": 1}, False), ({"encoder": replace(ENCODER, highways=0)}, False)],
+    ids=["two layers", "one layer", "no highway"],
+)
+def test_the_architecture_is_shown_of_models_that_have_it(visit, shape, shown):
+    model = ServedModel.of(small_saved_model(**shape), "small")
+    with running(lambda: model) as address:
+        page = visit("/", at=address)
+        playwright.expect(page.locator("#model")).to_contain_text("small")
+        assert page.locator(".how").is_visible() is shown
 
 
 def test_both_languages_have_every_text(visit):

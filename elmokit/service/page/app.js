@@ -35,6 +35,12 @@ function changeLanguage(language) {
   document.querySelector("#language [aria-pressed=true]").focus();
 }
 
+// The drawing is of two layers that read characters, through a highway.
+function isDrawn(model) {
+  const encoder = model?.config.encoder;
+  return model?.layers === 3 && Boolean(encoder.filters && encoder.highways && !encoder.words);
+}
+
 function drawFrame() {
   for (const node of document.querySelectorAll("[data-text]")) node.textContent = text(node.dataset.text);
   const group = document.getElementById("language");
@@ -48,6 +54,7 @@ function drawFrame() {
   const architecture = document.getElementById("architecture");
   architecture.src = `page/architecture-${currentLanguage()}.svg`;
   architecture.alt = text("architecture");
+  architecture.parentNode.hidden = !isDrawn(model);
   drawTabs();
 }
 
