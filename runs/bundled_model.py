@@ -4,12 +4,13 @@
     python -m runs.bundled_model korean-small checkpoints/korean-small
     python -m runs.bundled_model korean-small checkpoints/korean-small --tables context,sts
 
-The second argument is the folder of a run of `elmo pretrain` or `elmo finetune`, or of a model.
-What is measured is what is shipped: the weights in half precision. Every table of the cards is what
-one command printed. They are kept in the run's folder, by the command and the checksum of the
-weights or of the recipe; a table that is there already is not made again, so that work cut short
-continues. With `--tables` only these are made, and nothing is shipped. The prose around them is in
-runs/data, for each model a file in English and one in Korean.
+The second argument is the folder of a run of `elmo pretrain` or `elmo finetune`, or a copy of that
+of a shipped model, which gets new cards then. What is measured is what is shipped: the weights in
+half precision. Every table of the cards is what one command printed. They are kept in the run's
+folder, by the command and the checksum of the weights or of the recipe; a table that is there
+already is not made again, so that work cut short continues. With `--tables` only these are made,
+and nothing is shipped. The prose around them is in runs/data, for each model a file in English and
+one in Korean.
 
 Shipped weights that no version has had before are the next version, or `--version`, and are added
 to elmokit/bundled/versions.json.
@@ -53,6 +54,9 @@ PROSE = Path(__file__).parent / "data"
 NAMES = (ENGLISH_SMALL, KOREAN_SMALL)
 CARDS = {"README.md": "_card.md", "README.ko.md": "_card.ko.md"}
 """The cards of a model, and how the names of the files with their prose end."""
+
+HISTORY = re.compile(r"^\| \| \|\n\|---\|---\|\n\| steps \|.*(\n\|.*)*", re.MULTILINE)
+"""The table of a card that `elmo pretrain` and `elmo finetune` write."""
 
 Commands = dict[str, list[str]]
 """What makes each table of a card."""
@@ -145,14 +149,14 @@ def measure(
 
 
 def training_table(card: str) -> str:
-    """The history that `elmo pretrain` wrote into the card of its model.
+    """The history of a model's training, of the card of its run or of one that was shipped.
 
     Without its perplexity, which is that of the weights before they were halved.
     """
-    history = card.partition("## Training\n")[2].strip()
-    if not history:
+    history = HISTORY.search(card)
+    if history is None:
         raise InputError("the model's card has no history of its training; name a run's folder")
-    return "\n".join(line for line in history.splitlines() if "held-out text" not in line)
+    return "\n".join(line for line in history[0].splitlines() if "held-out text" not in line)
 
 
 def settings_table(run: Path) -> str:

@@ -3,10 +3,12 @@ import re
 import subprocess
 
 import pytest
+from helpers import error_of
 from small_models import COUNTED, small_saved_model
 
 from elmokit import Embedder
 from elmokit.bundled import BUNDLED, known_versions
+from elmokit.errors import InputError
 from elmokit.formats.native import read_model, write_model
 from runs import bundled_model
 from runs.bundled_model import (
@@ -17,6 +19,7 @@ from runs.bundled_model import (
     remember,
     settings_table,
     ship,
+    training_table,
     version_for,
 )
 
@@ -46,6 +49,15 @@ def test_every_table_finds_its_place(name, ending):
     assert "| steps | 5 |" in card
     assert f"| version | {name} 3 |" in card
     assert "{" not in card
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_history_of_training_is_that_of_a_run_or_of_a_shipped_card(name):
+    of_run = training_table(CARD)
+    assert of_run.splitlines()[-1] == "| steps | 5 |"
+    shipped = training_table((BUNDLED / name / "README.md").read_text(encoding="utf-8"))
+    assert re.search(r"^\| words read \| [\d,]{9,} \|$", shipped, re.MULTILINE)
+    assert error_of(training_table, "# A card", kind=InputError)
 
 
 @pytest.mark.parametrize("ending", CARDS.values())
