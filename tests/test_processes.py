@@ -21,7 +21,7 @@ import os, signal, sys, time
 from elmokit.system import work_in_processes
 
 def work(task):
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())  # at once, line and end
     time.sleep(60)
 
 if __name__ == "__main__":

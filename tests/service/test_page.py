@@ -363,6 +363,7 @@ def test_the_architecture_is_shown_of_models_that_have_it(visit, shape, shown):
         page = visit("/", at=address)
         playwright.expect(page.locator("#model")).to_contain_text("small")
         assert page.locator(".how").is_visible() is shown
+        page.close()  # before the service is
 
 
 def test_both_languages_have_every_text(visit):
