@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.task_service import walk
+from runs.task_service import command, walk
 
 TEN_MINUTES = 600
 
@@ -19,3 +19,8 @@ def test_the_readme_alone_leads_from_labelled_text_to_a_service(tmp_path: Path, 
     assert time.monotonic() - started < TEN_MINUTES
     shown = capsys.readouterr().out
     assert "\nspam\n" in shown or "no chromium" in shown
+
+
+@pytest.mark.parametrize("start", ["elmo task train spam", "elmo serve --task my-spam", "curl"])
+def test_the_readme_has_the_commands_of_the_walk(start: str) -> None:
+    assert "my-spam" in command(start)
