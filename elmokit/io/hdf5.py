@@ -64,6 +64,10 @@ class CheckedFile(io.FileIO):
     def __del__(self) -> None:
         self.close()  # HDF5 does not
 
+    def seek(self, place: int, whence: int = 0) -> int:
+        """Go to a place, which damaged files have beyond their end or what is counted to."""
+        return super().seek(min(place, self._size), whence)
+
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer, with zeros behind the end of the file."""
         view, start = memoryview(buffer).cast("B"), self.tell()
@@ -94,8 +98,7 @@ class CheckedFile(io.FileIO):
         wanted = b"TREE" + bytes([kind, level - 1])
         for place in range(24 + key, min(24 + key + used * (key + 8), len(node) - 7), key + 8):
             (child,) = struct.unpack_from("<Q", node, place)
-            found = self._at(child, 6) if child < self._size else b""
-            if rest or child in self._below or found != wanted:
+            if rest or child in self._below or self._at(child, 6) != wanted:
                 raise ValueError("its B-trees are not trees")
             self._below.add(child)
 
