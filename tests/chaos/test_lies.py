@@ -254,12 +254,14 @@ def test_names_are_looked_at_however_they_are_read(tmp_path: Path) -> None:
                 file.readinto(bytearray(64))
 
 
-def test_a_place_beyond_all_files_is_an_error(tmp_path: Path) -> None:
+def test_a_place_beyond_all_files_is_read_as_the_end_of_this_one(tmp_path: Path) -> None:
     options, weights = write_pair(tmp_path)
+    _, sound = allennlp.read_model(options, weights)
     contents = bytearray(weights.read_bytes())
     struct.pack_into("<Q", contents, 48, 2**64 - 1024)  # where HDF5 reads about its driver
     weights.write_bytes(contents)
-    assert "damaged" in short_error(allennlp.read_model, options, weights)
+    _, found = allennlp.read_model(options, weights)  # all else is sound
+    assert all(torch.equal(found[name], value) for name, value in sound.items())
 
 
 def test_an_image_of_hdf5_s_cache_is_not_read(tmp_path: Path) -> None:
