@@ -254,12 +254,13 @@ def test_names_are_looked_at_however_they_are_read(tmp_path: Path) -> None:
                 file.readinto(bytearray(64))
 
 
-def test_a_place_beyond_all_files_is_an_error(tmp_path: Path) -> None:
+def test_a_place_beyond_all_files_is_not_read(tmp_path: Path) -> None:
     options, weights = write_pair(tmp_path)
     contents = bytearray(weights.read_bytes())
     struct.pack_into("<Q", contents, 48, 2**64 - 1024)  # where HDF5 reads about its driver
     weights.write_bytes(contents)
-    assert "damaged" in short_error(allennlp.read_model, options, weights)
+    with bounded(megabytes=200, seconds=4):
+        allennlp.read_model(options, weights)
 
 
 def test_an_image_of_hdf5_s_cache_is_not_read(tmp_path: Path) -> None:
