@@ -37,8 +37,8 @@ test-slow: $(READY)
 		".[dev,hub,ray,sentence-transformers,spacy]" accelerate datasets duckdb langchain-huggingface polars
 	$(BIN)/pytest -m slow
 
-# Changed files, random kills, full disks and clients that stall: half an hour beside other work. The head of the
-# run shows the seed; ELMO_CHAOS_SEED=N repeats it.
+# Changed files, random kills, full disks and clients that stall: half an hour beside other work.
+# The head of the run shows the seed; ELMO_CHAOS_SEED=N repeats it.
 chaos: $(READY)
 	ELMO_CHAOS=1 $(BIN)/pytest -n 2 --dist load -m "chaos or not chaos" -rA --show-capture=stdout tests/chaos
 
